@@ -9,7 +9,7 @@ Times are milliseconds as float. `now_ms` is monotonic with an arbitrary start; 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from quorumd.ids import KafkaUuid
@@ -142,11 +142,31 @@ class Disk(Protocol):
         """Set the share of the time, at most 1, during which the subprocess job works; no effect without a job."""
 
 
+class StoredBytes(Protocol):
+    """Bytes in a file, which are read only when they are sent."""
+
+    def __len__(self) -> int: ...
+
+    def read(self, position: int, length: int) -> bytes:
+        """Read `length` of the bytes from `position`, 0 for the first. Raises StorageError if they cannot be read, or
+        if the file has changed."""
+
+    def locate(self, position: int) -> tuple[File, int]:
+        """Return the file and the position in it of the byte at `position`. Raises StorageError as `read` does."""
+
+
 class Transport(Protocol):
     """The sending side of one established connection."""
 
     def write(self, data: bytes) -> None:
         """Queue bytes in order. Never blocks; silently dropped once the connection is closed."""
+
+    def write_parts(self, parts: Sequence[bytes | StoredBytes]) -> None:
+        """Queue the parts in order, as `write` does with their concatenation.
+
+        Large parts are not copied; stored bytes are read as the connection accepts them. If they cannot be read, the
+        connection is aborted.
+        """
 
     def close(self) -> None:
         """Close after the queued bytes are sent; `Connection.closed` follows."""
@@ -173,7 +193,11 @@ class Transport(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Number of bytes queued and not yet sent, for backpressure."""
+        """Number of bytes queued and not yet sent, stored bytes among them, for backpressure."""
+
+    @property
+    def held_bytes(self) -> int:
+        """The part of `unsent_bytes` that is in memory."""
 
     def call_when_sent(self, callback: Callable[[], None]) -> None:
         """Call `callback` once, later, when nearly all queued bytes are sent; not if the connection is closed before.

@@ -6,6 +6,7 @@ import json
 import time
 from base64 import b64encode
 from collections.abc import Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import Final
 from urllib.error import URLError
@@ -29,8 +30,11 @@ def read_url(url: str, data: bytes | None = None, headers: Mapping[str, str] | N
         return Path(unquote(parts.path)).read_text()
     if parts.scheme not in ("https", "http"):
         raise ValueError(f"{url}: expected https:, http: or file:")
-    with urlopen(Request(url, data, dict(headers or {})), timeout=TIMEOUT_S) as response:
-        body: bytes = response.read(MAX_BYTES + 1)
+    try:
+        with urlopen(Request(url, data, dict(headers or {})), timeout=TIMEOUT_S) as response:
+            body: bytes = response.read(MAX_BYTES + 1)
+    except HTTPException as error:
+        raise OSError(f"{url}: not a response of HTTP: {error!r}") from None
     if len(body) > MAX_BYTES:
         raise ValueError(f"{url}: more than {MAX_BYTES} bytes")
     return body.decode()
@@ -69,7 +73,7 @@ class TokenSource:
                 token, lifetime_s = read_url(self._url).strip(), _FILE_LIFETIME_S
             else:
                 token, lifetime_s = self._request()
-        except (URLError, OSError, ValueError, KeyError, TypeError) as error:
+        except (URLError, OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise AuthenticationFailed(f"no token from {self._url}: {error}") from None
         self._token, self._renew_at_s = token, time.monotonic() + lifetime_s * RENEW_SHARE
 

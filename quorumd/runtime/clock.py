@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from asyncio import AbstractEventLoop, Handle
 from collections.abc import Callable
 from math import ceil
+from time import monotonic, time_ns
 
 
 class LoopTimer:
@@ -26,11 +26,11 @@ class LoopTimer:
 
     def _arm(self) -> None:
         # uvloop counts whole milliseconds of its own clock and may call 1 ms too early, so `_fire` checks the time.
-        remaining_ms = max(0, ceil(self._deadline_ms - time.monotonic() * 1000))
+        remaining_ms = max(0, ceil(self._deadline_ms - monotonic() * 1000))
         self._handle = self._loop.call_later(remaining_ms / 1000, self._fire)
 
     def _fire(self) -> None:
-        if time.monotonic() * 1000 < self._deadline_ms:
+        if monotonic() * 1000 < self._deadline_ms:
             self._arm()
         else:
             self._callback()
@@ -44,11 +44,11 @@ class LoopClock:
 
     def now_ms(self) -> float:
         """See `ports.Clock`."""
-        return time.monotonic() * 1000
+        return monotonic() * 1000
 
     def wall_ms(self) -> int:
         """See `ports.Clock`."""
-        return time.time_ns() // 1_000_000
+        return time_ns() // 1_000_000
 
     def call_at(self, deadline_ms: float, callback: Callable[[], None]) -> LoopTimer:
         """See `ports.Clock`."""

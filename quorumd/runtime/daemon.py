@@ -30,6 +30,7 @@ from quorumd.runtime.clock import LoopClock
 from quorumd.runtime.connection_quotas import NetworkLimits
 from quorumd.runtime.descriptors import raise_limit
 from quorumd.runtime.disk import OsDisk
+from quorumd.runtime.disk_operations import SWITCH_S
 from quorumd.runtime.entropy import SystemEntropy
 from quorumd.runtime.fault_injection import FlushFailingDisk, SkewedClock
 from quorumd.runtime.http_endpoint import HttpEndpoint
@@ -59,9 +60,6 @@ GC_THRESHOLDS = (8_000, 2, 10_000)
 Python's defaults (700, 10, 10) garbage collection took a fifth of a loaded leader's time and a third of a start. A
 collection takes about a microsecond per object in its generation. With these thresholds those of the two younger
 generations take at most about 10 and 30 ms, and full ones, which take 1 s with a million partitions, are rare."""
-THREAD_SWITCH_S = 0.0005
-"""The longest time for which the flush thread waits for the GIL while the event thread is busy. A commit waits
-several times, with Python's default for 5 ms each time."""
 CLOSE_TIMEOUT_S = 0.5
 """Timeout for sending the last responses before connections are aborted."""
 ADDRESS_ERRORS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
@@ -146,11 +144,10 @@ class Daemon:
         )
         self._security = NodeSecurity(settings.security(), loop, self._on_certificate_expiry)
         self._network = TcpNetwork(loop, limits, self._on_connection_rejected, self._security.tls)
-        self._disk = OsDisk(loop.call_soon_threadsafe, loop.call_soon)
+        calls = loop.call_soon_threadsafe, loop.call_soon, loop.call_later
+        self._disk = OsDisk(*calls)
         if settings.fail_flush_after:
-            self._disk = FlushFailingDisk(
-                settings.fail_flush_after, loop.call_soon_threadsafe, loop.call_soon
-            )
+            self._disk = FlushFailingDisk(settings.fail_flush_after, *calls)
         clock = SkewedClock(loop, settings.clock_offset_ms) if settings.clock_offset_ms else LoopClock(loop)
         self._node_settings = node_settings
         self._ports = NodePorts(
@@ -164,7 +161,7 @@ class Daemon:
         """Start the node, run it until it has stopped, and return the exit code."""
         self._loop.set_exception_handler(self._on_exception)
         gc.set_threshold(*GC_THRESHOLDS)
-        sys.setswitchinterval(THREAD_SWITCH_S)
+        sys.setswitchinterval(SWITCH_S)
         exit_code = self._start()
         if exit_code is not None:
             self._loop.run_until_complete(self._network.close(0))

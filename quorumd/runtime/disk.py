@@ -44,6 +44,14 @@ class OsFile:
             missing -= len(data)
         return b"".join(parts)
 
+    def send(self, socket: int, position: int, length: int) -> int:
+        """Send up to `length` bytes from `position` to a socket, and return their number.
+
+        They are not copied from the page cache until the peer receives them: if they are replaced before, it receives
+        the new ones. Raises BlockingIOError if a non-blocking socket accepts none.
+        """
+        return os.sendfile(socket, self._descriptor, position, length)
+
     def write_at(self, position: int, data: bytes) -> None:
         """See `ports.File`."""
         written = os.pwrite(self._descriptor, data, position)
@@ -88,14 +96,15 @@ class OsFile:
 
 
 class OsDisk:
-    """The Disk port. `call_threadsafe` and `call_soon`: see `DiskOperations`."""
+    """The Disk port. `call_threadsafe`, `call_soon` and `call_later`: see `DiskOperations`."""
 
     def __init__(
         self,
         call_threadsafe: Callable[[Callable[[], None]], object],
         call_soon: Callable[[Callable[[], None]], object] | None = None,
+        call_later: Callable[[float, Callable[[], None]], object] | None = None,
     ) -> None:
-        self._operations = DiskOperations(call_threadsafe, call_soon)
+        self._operations = DiskOperations(call_threadsafe, call_soon, call_later)
         self._subprocess = SubprocessJob(call_threadsafe)
 
     def open(self, path: str, *, create: bool = False) -> OsFile:

@@ -31,8 +31,9 @@ class FlushFailingDisk(OsDisk):
         flushes: int,
         call_threadsafe: Callable[[Callable[[], None]], object],
         call_soon: Callable[[Callable[[], None]], object] | None = None,
+        call_later: Callable[[float, Callable[[], None]], object] | None = None,
     ) -> None:
-        super().__init__(call_threadsafe, call_soon)
+        super().__init__(call_threadsafe, call_soon, call_later)
         self._flushes_left = flushes
 
     def make_file(self, descriptor: int) -> OsFile:

@@ -23,6 +23,9 @@ STARTING_INTERVAL_S = 0.01
 STARTING_SHARE = 0.1
 """Until the node is ready for the first time, the interval is this share of the time since the start, so that no
 start is delayed by more."""
+BROKER_SHARE, OLDEST_BROKER_S = 0.001, 10.0
+"""Collecting the statistics of the broker, which visits every replica, takes at most this share of the time, unless
+they would be older than this."""
 RESPONSE_LIMIT_S = 2.0
 """A node whose event thread takes longer to report readiness is not ready."""
 STARTUP_EXTENSION_S = 60
@@ -60,6 +63,8 @@ class Monitor:
         self._interval_s = min(INTERVAL_S, watchdog_s) if watchdog_s else INTERVAL_S
         self._started_s = self._last_tick_s = now_s()
         self._last_cpu_s = cpu_s()
+        self._broker_due_s = self._started_s
+        """When the statistics of the broker are to be collected again, by `now_s`."""
         self._status = ""
         self._has_started = False
         self._timer: TimerHandle | None = None
@@ -100,13 +105,20 @@ class Monitor:
         else:
             self.sampled.observers = 0
         self.sampled.image = image = collect_image_statistics(self._node, self.sampled.image)
-        self.sampled.broker = collect_broker_statistics(self._node)
+        if now_s >= self._broker_due_s:
+            self._collect_broker(now_s)
         is_behind = image.applied_timestamp_ms > 0 and not self._node.controller.is_active
         lag_s = self._wall_s() - image.applied_timestamp_ms / 1000 if is_behind else 0.0
         self.sampled.applied_lag_s = max(0.0, lag_s)
         self._notify(self._node.monitor.node_status())
         if self._watchdog:
             notify("WATCHDOG=1")
+
+    def _collect_broker(self, now_s: float) -> None:
+        before_s = self._cpu_s()
+        self.sampled.broker = collect_broker_statistics(self._node)
+        took_s = self._cpu_s() - before_s
+        self._broker_due_s = now_s + min(took_s / BROKER_SHARE, OLDEST_BROKER_S)
 
     def _notify(self, node_status: NodeStatus) -> None:
         """Report the status to systemd, and READY=1 when the node is ready for the first time."""

@@ -18,6 +18,7 @@ from typing import Final
 from quorumd.client.tls import subject_of
 from quorumd.errors import MalformedMessage
 from quorumd.ports import ANONYMOUS
+from quorumd.runtime.tls_records import DecryptionShares, RecordQueue
 from quorumd.security.principals import PrincipalMapper
 
 logger = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ class Handshakes:
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self.loop = loop
+        self.shares = DecryptionShares(loop.call_soon)
         self.accepted_in_progress = 0
         self.accepted: dict[TlsStream, None] = {}
         """The unfinished handshakes of accepted connections that are open, oldest first."""
@@ -98,6 +100,8 @@ class TlsStream:
         self.is_established = False
         self.is_ended = False
         """Whether the peer has sent close_notify, and waits for that of this side."""
+        self.has_more = False
+        """Whether received records wait for the next turn, in which `receive(b"")` continues."""
         self._mapper = mapper
         self._handshakes = handshakes
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -106,6 +110,8 @@ class TlsStream:
         )
         self._received: list[bytes] = []
         """Ciphertext that arrived during a step of the handshake."""
+        self._records = RecordQueue()
+        """Ciphertext that arrived after the handshake."""
         self._handshake_bytes = 0
         self.is_working = False
         """Whether a step of the handshake is queued or running on the thread."""
@@ -134,10 +140,12 @@ class TlsStream:
             self._step()
 
     def receive(self, data: bytes) -> bytes:
-        """Decrypt received ciphertext and return the complete plaintext. Raises ssl.SSLError."""
+        """Decrypt received ciphertext and return the plaintext of the records that this iteration may decrypt; see
+        `has_more`. Raises ssl.SSLError."""
         if self.is_established:
-            self._incoming.write(data)
-            return self._read()
+            self._records.add(data)
+            records, self.has_more = self._handshakes.shares.take(self._records)
+            return self._decrypt(records) if records else b""
         if not self._is_over:
             self._received.append(data)
             if not self.is_working:
@@ -147,6 +155,11 @@ class TlsStream:
                 self._is_paused = True
                 self._transport.pause_reading()
         return b""
+
+    @property
+    def encrypted_bytes(self) -> int:
+        """The number of received bytes that are not decrypted yet."""
+        return len(self._records)
 
     def encrypt(self, data: bytes) -> bytes:
         """Return the ciphertext of the data. Raises ssl.SSLError."""
@@ -168,15 +181,17 @@ class TlsStream:
     def connection_lost(self) -> None:
         """Release the resources of the connection. Leaves no reference cycle for the garbage collector."""
         self._end()
+        self._records = RecordQueue()
         del self._transport, self._on_established, self._on_failed
 
-    def _read(self) -> bytes:
+    def _decrypt(self, records: bytes) -> bytes:
+        self._incoming.write(records)
         chunks = []
         try:
             while chunk := self._ssl.read(_READ_BYTES):
                 chunks.append(chunk)
                 if not (self._incoming.pending or self._ssl.pending()):
-                    # Usually whole records arrive. Another read would raise, at the cost of a decryption.
+                    # These were whole records. Another read would raise, at the cost of a decryption.
                     break
             else:
                 self.is_ended = True
@@ -237,7 +252,10 @@ class TlsStream:
                 self.fail(str(error))
                 return
         self._end()
-        self._take_received()
+        self._records.add(self._incoming.read())
+        for data in self._received:
+            self._records.add(data)
+        self._received.clear()
         self.is_established = True
         self._on_established()
 

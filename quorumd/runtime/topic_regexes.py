@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, Protocol
 
 from quorumd.errors import ErrorCode, RequestError
 from quorumd.text import escaped
 
-MAX_LENGTH: Final = 4_096
-MAX_MEMORY_BYTES: Final = 1 << 16
-"""Maximum memory per expression, for a program of some thousand instructions and a cache. The size of the cache also
-bounds the time of a match."""
+MAX_SIZE: Final = 4_096
+"""Maximum `estimated_size` of an expression. It bounds the time to compile one, which the event loop waits for."""
+UNICODE_SIZE: Final = 500
+"""The size of a character beyond ASCII or a Unicode class, which RE2 expands to hundreds of ranges. Names of topics
+are ASCII, so that no subscription needs many of them."""
+MAX_MEMORY_BYTES: Final = 20 * 1024
+"""Maximum memory per expression, for a program of about a thousand instructions and a cache. The size of the cache
+also bounds the time of a match."""
 _SHOWN: Final = 100
+_EXPANDED: Final = re.compile(r"\\[pPx]|[^\x00-\x7f]|\{([0-9]{1,4})(?:,([0-9]{0,4}))?\}")
+"""What RE2 expands before it knows the size of the program: Unicode, and counted repetitions."""
 
 
 class _Compiled(Protocol):
@@ -38,10 +45,19 @@ class Re2Regex:
         return self._compiled.fullmatch(text) is not None
 
 
+def estimated_size(pattern: str) -> int:
+    """Estimate the work to compile an expression: its characters, Unicode and the counts of its repetitions."""
+    size = len(pattern)
+    for found in _EXPANDED.finditer(pattern):
+        least, most = found.groups()
+        size += UNICODE_SIZE if least is None else max(int(least), int(most or 0))
+    return size
+
+
 def compile_regex(pattern: str) -> Re2Regex:
     """Compile an expression, as `RegexCompiler`.
 
-    Raises RequestError if it is invalid or too long, or if the package of RE2 is not installed.
+    Raises RequestError if it is invalid or too large, or if the package of RE2 is not installed.
     """
     try:
         import re2  # here, since most nodes never need it
@@ -50,9 +66,11 @@ def compile_regex(pattern: str) -> Re2Regex:
             "regular expressions in subscriptions need the package google-re2 on the brokers: "
             "pip install 'quorumd[regex]'"
         ) from None
-    if len(pattern) > MAX_LENGTH:
+    size = estimated_size(pattern)
+    if size > MAX_SIZE:
         raise _refused(
-            f"the regular expression has {len(pattern)} characters; at most {MAX_LENGTH} are supported"
+            f"the regular expression is too large: its characters, the counts in its repetitions and {UNICODE_SIZE} "
+            f"per Unicode class or character beyond ASCII add up to {size}; at most {MAX_SIZE} are supported"
         )
     options = re2.Options()
     options.max_mem = MAX_MEMORY_BYTES

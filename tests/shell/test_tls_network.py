@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import socket
 import ssl
 import threading
 import weakref
@@ -15,12 +16,18 @@ import uvloop
 
 from quorumd.ports import ANONYMOUS
 from quorumd.runtime import tls as tls_module
+from quorumd.runtime import tls_records
 from quorumd.runtime.network import TcpNetwork
 from quorumd.runtime.tls import TlsStream
 from quorumd.runtime.tls_listeners import TlsListeners
+from quorumd.runtime.tls_records import DecryptionShares, RecordQueue
 from quorumd.security.tls import KeyStore, TlsSettings, TrustStore
 from tests.shell.test_tcp_network import PATIENCE_S, Echo, Recorder, run
 from tests.support.security.certificates import Certificates
+from tests.support.security.key_updates import connect
+
+RECORD_OVERHEAD = 5 + 1 + 16
+"""The header, the kind and the tag of a record of TLS 1.3."""
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 pytestmark = pytest.mark.parametrize(
@@ -111,6 +118,79 @@ def test_data_is_encrypted_and_the_certificate_names_the_principal(
             await accepted.until(lambda: accepted.ends == [("", False)])
             assert accepted.transport.principal == "User:client"
             assert accepted.data == data
+
+    run(scenario, loop_factory)
+
+
+def test_small_records_are_decrypted_in_slices(
+    loop_factory: LoopFactory, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record of one byte takes a microsecond, and the loop reads up to 370,000 of them at once."""
+    monkeypatch.setattr(tls_records, "RECORDS_AT_ONCE", 10)
+
+    async def scenario() -> None:
+        async with serving(settings(certificates, "server")) as server, asyncio.timeout(PATIENCE_S):
+            context = client_context(certificates)
+            reader, writer = await asyncio.open_connection(
+                "127.0.0.1", server.port, ssl=context, server_hostname="localhost"
+            )
+            for number in range(1000):
+                writer.write(bytes([number % 256]))
+            data = bytes(number % 256 for number in range(1000))
+            assert await reader.readexactly(1000) == data
+            (accepted,) = server.accepted
+            assert max(accepted.sizes) <= 10
+            accepted.transport.pause_reading()
+            accepted.transport.resume_reading()
+            writer.write(b"last")
+            assert await reader.readexactly(4) == b"last"
+            writer.close()
+            await accepted.until(lambda: accepted.ends == [("", False)])
+            assert accepted.data == data + b"last"
+
+    run(scenario, loop_factory)
+
+
+def test_key_updates_are_handled_in_slices(
+    loop_factory: LoopFactory, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenSSL derives keys for all that it has before it returns any plaintext."""
+    monkeypatch.setattr(tls_records, "RECORDS_AT_ONCE", 10)
+    taken: list[int] = []
+    take = DecryptionShares.take
+
+    def record(shares: DecryptionShares, records: RecordQueue) -> tuple[bytes, bool]:
+        found = take(shares, records)
+        taken.append(len(found[0]))
+        return found
+
+    monkeypatch.setattr(DecryptionShares, "take", record)
+
+    async def scenario() -> None:
+        async with serving(settings(certificates, "server")) as server, asyncio.timeout(PATIENCE_S):
+            with socket.create_connection(("127.0.0.1", server.port)) as connection:
+                keys = await asyncio.to_thread(connect, connection, client_context(certificates))
+                updates = [keys.update() for _ in range(1000)]
+                connection.sendall(b"".join([*updates, keys.record(b"after")]))
+                while not server.accepted:
+                    await asyncio.sleep(0.001)
+                (accepted,) = server.accepted
+                await accepted.until(lambda: accepted.data == b"after")
+                assert sum(taken) == sum(map(len, updates)) + len(b"after") + RECORD_OVERHEAD
+                assert max(taken) <= 10 * max(map(len, updates))
+
+    run(scenario, loop_factory)
+
+
+def test_slow_group_is_not_used(loop_factory: LoopFactory, certificates: Certificates) -> None:
+    async def scenario() -> None:
+        async with serving(settings(certificates, "server")) as server:
+            context = client_context(certificates)
+            context.set_ecdh_curve("secp521r1")
+            with pytest.raises(ssl.SSLError):
+                await exchange(server.port, context, b"hello")
+            assert server.accepted == []
+            assert server.tls.handshakes.failures == 1
 
     run(scenario, loop_factory)
 

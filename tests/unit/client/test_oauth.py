@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from base64 import b64encode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -108,3 +109,24 @@ def test_documents_are_bounded_and_of_known_schemes(provider: Provider) -> None:
     provider.response = {"padding": "x" * oauth.MAX_BYTES}
     with pytest.raises(ValueError, match="more than"):
         read_url(provider.url, b"")
+
+
+@pytest.mark.parametrize(
+    "response",
+    [b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"\r\n", b"", b"HTTP/1.1 x\r\n"],
+)
+def test_what_is_not_http_is_an_error_of_reading(response: bytes) -> None:
+    """Another exception would stop a node that reads its keys."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def respond() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(response)
+
+        thread = Thread(target=respond)
+        thread.start()
+        with pytest.raises(OSError):
+            read_url(f"http://127.0.0.1:{server.getsockname()[1]}/keys")
+        thread.join()

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import (
@@ -61,6 +62,15 @@ def subject_at_server(settings: TlsSettings, host: str = "localhost") -> str:
     assert presented is not None
     assert subject_of(presented)
     return x509.load_der_x509_certificate(presented).subject.rfc4514_string()
+
+
+def test_certificate_of_an_unknown_version_is_invalid() -> None:
+    version_3, version_5 = bytes.fromhex("a003020102"), bytes.fromhex("a003020104")
+    certificate = trustme.CA().issue_cert("node-1").cert_chain_pems[0].bytes()
+    der = x509.load_pem_x509_certificate(certificate).public_bytes(Encoding.DER)
+    assert der.count(version_3) == 1
+    with pytest.raises(ValueError, match="4 is not a valid X509 version"):
+        subject_of(der.replace(version_3, version_5))
 
 
 def test_stores_of_keytool_are_read() -> None:
@@ -140,7 +150,8 @@ def test_alert_of_a_node_is_the_reason_for_its_client() -> None:
     without = build_contexts(TlsSettings(trust_store=BY_KEYTOOL.trust_store)).client
     client = without.wrap_bio(to_client, to_server, server_hostname="localhost")
     server = required.wrap_bio(to_server, to_client, server_side=True)
-    for end in (client, server):
+    # The server requests a key share of its group first.
+    for end in (client, server) * 2:
         with pytest.raises(ssl.SSLWantReadError):
             end.do_handshake()
     client.do_handshake()

@@ -85,6 +85,29 @@ def test_idle_ratio_is_the_share_of_time_without_cpu(cpu_used: float, idle: floa
     assert monitor.sampled.idle_ratio == pytest.approx(idle)
 
 
+@pytest.mark.parametrize(
+    ("took_s", "pauses"), [(0.0, [0, 1, 1, 1]), (0.0029, [0, 3, 3, 3]), (1.0, [0, 10, 10])]
+)
+def test_broker_with_many_replicas_is_looked_at_less_often(
+    monkeypatch: pytest.MonkeyPatch, took_s: float, pauses: list[int]
+) -> None:
+    clocks, looks = Clocks(), []
+
+    def collect(node: object) -> Any:
+        looks.append(clocks.now_s)
+        clocks.cpu_s += took_s
+        return len(looks)
+
+    monkeypatch.setattr(monitor_module, "collect_broker_statistics", collect)
+    monitor, _ = make_monitor(make_node(), clocks)
+    began = clocks.now_s
+    for _ in range(sum(pauses) + 1):
+        monitor.sample()
+        clocks.now_s += 1.0
+    assert looks == [began + sum(pauses[: n + 1]) for n in range(len(pauses))]
+    assert monitor.sampled.broker == len(looks)
+
+
 def test_figures_of_the_image_are_those_of_the_last_look() -> None:
     node = make_node()
     monitor, _ = make_monitor(node, Clocks())
