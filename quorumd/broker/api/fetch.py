@@ -55,7 +55,7 @@ _NAMES_LEADER = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.
 
 
 class FetchMemory:
-    """The bytes of records in responses that clients have not received yet."""
+    """The bytes of records that are in memory, in responses that clients have not received yet."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -309,8 +309,8 @@ class _Fetch:
                 self._withhold(throttle_ms)
                 return
         if self._size > LARGE_RESPONSE_BYTES:
-            self._counted_bytes = self._size
-            self._apis.memory.used += self._size
+            self._counted_bytes = sum(_held_bytes(each) for each in self._results.values())
+            self._apis.memory.used += self._counted_bytes
             self._session.block(self._request, self._release)
         error, session_id, results = self._fetch.respond(self._results, context.clock.now_ms())
         response = FetchResponse(throttle_ms, int(error), session_id)
@@ -363,6 +363,10 @@ class _Fetch:
 
 def _topic(key: PartitionKey) -> KafkaUuid | str:
     return cast("KafkaUuid | str", key[0])
+
+
+def _held_bytes(result: ReadPartition) -> int:
+    return len(result.records) if isinstance(result.records, bytes) else 0
 
 
 def _by_topic(results: Mapping[PartitionKey, ReadPartition], by_id: bool) -> list[FetchableTopicResponse]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from quorumd.broker.api.context import BrokerApiContext
+from quorumd.broker.log.data_segment import StoredBatches
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.broker.replication.replica import Replica
@@ -44,6 +45,8 @@ class ReadPartition(PartitionData):
 
     __slots__ = ()
 
+    records: bytes | StoredBatches | None  # type: ignore[assignment]  # only sent
+
     @property
     def has_diverged(self) -> bool:
         """Whether the fetcher has to truncate its log."""
@@ -56,7 +59,7 @@ class ReadPartition(PartitionData):
 
 
 class PartitionReader:
-    """Reads records without decoding them."""
+    """Finds records, and reads them unless they are many, without decoding them."""
 
     def __init__(self, context: BrokerApiContext) -> None:
         self._context = context
@@ -103,7 +106,7 @@ class PartitionReader:
         end = min(decision.end_offset, stable) if fetcher.reads_committed else decision.end_offset
         try:
             if max_bytes > 0 or at_least_one:
-                result.records = log.read(requested.fetch_offset, max_bytes, end, at_least_one)
+                result.records = log.find(requested.fetch_offset, max_bytes, end, at_least_one)
             if fetcher.reads_committed:
                 result.aborted_transactions = _aborted(hosted, requested.fetch_offset, result.records or b"")
         except StorageError as fault:
@@ -176,9 +179,12 @@ def failed_partition(requested: FetchPartition, error: ErrorCode) -> ReadPartiti
     return ReadPartition(requested.partition, int(error), -1, aborted_transactions=None)
 
 
-def _aborted(hosted: HostedPartition, offset: int, records: bytes) -> list[AbortedTransaction]:
+def _aborted(
+    hosted: HostedPartition, offset: int, records: bytes | StoredBatches
+) -> list[AbortedTransaction]:
     """Return the aborted transactions in these records, for consumers that read only committed records."""
     if not records:
         return []
-    found = hosted.log.aborted_transactions(offset, end_offset_of(records))
+    end = records.end_offset if isinstance(records, StoredBatches) else end_offset_of(records)
+    found = hosted.log.aborted_transactions(offset, end)
     return [AbortedTransaction(each.producer_id, each.first_offset) for each in found]

@@ -7,7 +7,7 @@ a lost request or response is detected, and the fetcher begins a new session.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Final, Generic, Protocol, TypeVar
 
 from quorumd.errors import ErrorCode
@@ -39,7 +39,10 @@ class PartitionResult(Protocol):
     high_watermark: int
     log_start_offset: int
     preferred_read_replica: int
-    records: bytes | None
+
+    @property
+    def records(self) -> Sized | None:
+        """The record batches."""
 
     @property
     def has_diverged(self) -> bool:

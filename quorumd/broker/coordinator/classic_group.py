@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
 
+from quorumd.broker.coordinator.effects import Outbox
 from quorumd.broker.coordinator.embedded_protocol import decode_subscription
 from quorumd.broker.coordinator.records import CoordinatorRecord
 from quorumd.errors import ErrorCode, QuorumdError
@@ -53,6 +55,14 @@ class SyncResult(NamedTuple):
 JoinResponder = Callable[[JoinResult], None]
 SyncResponder = Callable[[SyncResult], None]
 Protocols = tuple[tuple[str, bytes], ...]
+R = TypeVar("R", JoinResult, SyncResult)
+
+
+def _respond(respond: Callable[[R], None], result: R, outbox: Outbox | None) -> None:
+    if outbox is None:
+        respond(result)
+    else:
+        outbox.respond(partial(respond, result))
 
 
 class ClassicMember:
@@ -94,25 +104,25 @@ class ClassicMember:
         """Return the metadata for a protocol, empty if the member does not support it."""
         return dict(self.protocols).get(protocol or "", b"")
 
-    def respond_join(self, result: JoinResult) -> None:
-        """Respond to the pending JoinGroup request, if there is one."""
+    def respond_join(self, result: JoinResult, outbox: Outbox | None = None) -> None:
+        """Respond to the pending JoinGroup request, if there is one; by the outbox if many members get responses."""
         if self.awaiting_join is not None:
             respond, self.awaiting_join = self.awaiting_join, None
-            respond(result)
+            _respond(respond, result, outbox)
 
-    def respond_sync(self, result: SyncResult) -> None:
-        """Respond to the pending SyncGroup request, if there is one."""
+    def respond_sync(self, result: SyncResult, outbox: Outbox | None = None) -> None:
+        """Respond to the pending SyncGroup request, as `respond_join` does."""
         if self.awaiting_sync is not None:
             respond, self.awaiting_sync = self.awaiting_sync, None
-            respond(result)
+            _respond(respond, result, outbox)
 
 
 class ClassicGroup:
     """A classic group."""
 
     __slots__ = (
-        "generation", "id", "is_delaying", "is_persisted", "leader", "members", "new_member_added", "pending",
-        "protocol", "protocol_type", "remaining_delay_ms", "state", "state_timestamp_ms", "static_members",
+        "_supporters", "generation", "id", "is_delaying", "is_persisted", "leader", "members", "new_member_added",
+        "pending", "protocol", "protocol_type", "remaining_delay_ms", "state", "state_timestamp_ms", "static_members",
     )  # fmt: skip
 
     def __init__(self, group_id: str, wall_ms: int) -> None:
@@ -135,6 +145,8 @@ class ClassicGroup:
         self.remaining_delay_ms = 0.0
         self.is_persisted = False
         """Whether the log contains a record of the group."""
+        self._supporters: dict[str, int] = {}
+        """The number of members that support each protocol."""
 
     def change_state(self, state: GroupState, wall_ms: int) -> None:
         """Enter a state, and record the time."""
@@ -160,7 +172,11 @@ class ClassicGroup:
         """Add a member; the first one becomes the leader."""
         if not self.members:
             self.protocol_type = protocol_type
+        replaced = self.members.get(member.id)
+        if replaced is not None:
+            self._count_support(replaced, -1)
         self.members[member.id] = member
+        self._count_support(member, 1)
         self.pending.discard(member.id)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.id
@@ -170,11 +186,26 @@ class ClassicGroup:
     def remove(self, member_id: str) -> ClassicMember:
         """Remove a member; if it was the leader, the first remaining member becomes the leader."""
         member = self.members.pop(member_id)
+        self._count_support(member, -1)
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
             del self.static_members[member.instance_id]
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         return member
+
+    def replace_protocols(self, member: ClassicMember, protocols: Protocols) -> None:
+        """Replace the protocols of a member of this group."""
+        self._count_support(member, -1)
+        member.protocols = protocols
+        self._count_support(member, 1)
+
+    def _count_support(self, member: ClassicMember, change: int) -> None:
+        for name in dict(member.protocols):
+            count = self._supporters.get(name, 0) + change
+            if count:
+                self._supporters[name] = count
+            else:
+                del self._supporters[name]
 
     def replace_static(self, old_id: str, new_id: str) -> ClassicMember:
         """Replace the member id of a static member, which keeps its position."""
@@ -199,18 +230,17 @@ class ClassicGroup:
 
     def candidates(self) -> list[str]:
         """Return the protocols that every member supports, in the order of the first member."""
-        members = list(self.members.values())
-        if not members:
-            return []
-        names = [{name for name, _ in member.protocols} for member in members]
-        return [name for name, _ in members[0].protocols if all(name in supported for supported in names)]
+        first = next(iter(self.members.values()), None)
+        return [name for name, _ in first.protocols if self._is_common(name)] if first is not None else []
+
+    def _is_common(self, protocol: str) -> bool:
+        return self._supporters.get(protocol) == len(self.members)
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether a member with this protocol type and these protocols can join."""
         if not self.members:
             return bool(protocol_type) and bool(protocols)
-        common = set(self.candidates())
-        return self.protocol_type == protocol_type and any(name in common for name, _ in protocols)
+        return self.protocol_type == protocol_type and any(self._is_common(name) for name, _ in protocols)
 
     def select_protocol(self) -> str:
         """Return the protocol with the most votes, among those that every member supports."""

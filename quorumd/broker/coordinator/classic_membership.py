@@ -16,12 +16,10 @@ from quorumd.broker.coordinator.classic_group import (
     SyncResult,
 )
 from quorumd.broker.coordinator.classic_rebalance import (
-    PENDING,
     ClassicRebalances,
-    DeadlineKey,
     current_generation,
 )
-from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
+from quorumd.broker.coordinator.effects import Outbox, Times, Write
 from quorumd.broker.coordinator.large_members import MAX_MEMBER_BYTES, MAX_MEMBERS, LargeMembers
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
@@ -93,14 +91,12 @@ class ClassicMembership:
         self,
         rebalances: ClassicRebalances,
         settings: GroupSettings,
-        deadlines: Deadlines[DeadlineKey],
         outbox: Outbox,
         new_member_id: Callable[[str], str],
         large_members: LargeMembers,
     ) -> None:
         self._rebalances = rebalances
         self._settings = settings
-        self._deadlines = deadlines
         self._outbox = outbox
         self._new_member_id = new_member_id
         self._large_members = large_members
@@ -164,7 +160,7 @@ class ClassicMembership:
         member.is_new = True
         group.add(member, join.protocol_type)
         self._large_members.record(group, member, join.size)
-        self._deadlines.cancel(DeadlineKey(PENDING, group.id, member_id))
+        self._rebalances.end_pending(group.id, member_id)
         self._rebalances.await_join(group, member, respond, times)
         if group.state is GroupState.PREPARING_REBALANCE and group.is_delaying:
             group.new_member_added = True
@@ -194,7 +190,7 @@ class ClassicMembership:
         self._rebalances.prepare(group, f"member {member_id} rejoined", times)
 
     def _update(self, group: ClassicGroup, member: ClassicMember, join: Join) -> None:
-        member.protocols = join.protocols
+        group.replace_protocols(member, join.protocols)
         member.rebalance_timeout_ms = join.rebalance_timeout_ms
         member.session_timeout_ms = join.session_timeout_ms
         member.client_id = join.client_id
@@ -240,7 +236,8 @@ class ClassicMembership:
             if current is member:
                 self._rebalances.end_session(group, member_id)
                 group.replace_static(member_id, old_id)
-                member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms = before
+                group.replace_protocols(member, before[0])
+                _, member.rebalance_timeout_ms, member.session_timeout_ms = before
                 self._rebalances.extend_session(group, member, times)
             respond(JoinResult(append_error(error), member_id))
 
@@ -300,7 +297,7 @@ class ClassicMembership:
                 member.assignment = known.get(member.id, b"")
                 if member.awaiting_sync is not None:
                     self._rebalances.extend_session(group, member, times)
-                    member.respond_sync(_assigned(group, member))
+                    member.respond_sync(_assigned(group, member), self._outbox)
 
         self._outbox.add(Write([record], appended, completed))
 

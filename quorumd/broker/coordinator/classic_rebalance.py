@@ -22,6 +22,10 @@ logger = logging.getLogger("quorumd.broker")
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
 """A new member is removed after this time even if the rebalance takes longer, because its client may be gone."""
 
+MAX_PENDING: Final = 1_000
+"""Assigned member ids of a partition with which no client has joined yet. Their session timeouts, chosen by clients,
+may be half an hour, and each new group that is made for one takes 4 kB."""
+
 SESSION: Final = "session"
 PENDING: Final = "pending"
 JOIN: Final = "join"
@@ -50,6 +54,8 @@ class ClassicRebalances:
         self._settings = settings
         self._deadlines = deadlines
         self._outbox = outbox
+        self._pending: dict[DeadlineKey, None] = {}
+        """The assigned member ids of all groups, the oldest first."""
 
     # Sessions
 
@@ -63,14 +69,27 @@ class ClassicRebalances:
         self._deadlines.cancel(DeadlineKey(SESSION, group.id, member_id))
 
     def add_pending(self, group: ClassicGroup, member_id: str, session_timeout_ms: int, times: Times) -> None:
-        """Record an assigned member id, with which the client must join within its session timeout (KIP-394)."""
+        """Record an assigned member id, with which the client must join within its session timeout (KIP-394),
+        unless MAX_PENDING later ones replace it."""
+        key = DeadlineKey(PENDING, group.id, member_id)
         group.pending.add(member_id)
-        self._deadlines.set(DeadlineKey(PENDING, group.id, member_id), times.now_ms + session_timeout_ms)
+        self._deadlines.set(key, times.now_ms + session_timeout_ms)
+        self._pending[key] = None
+        if len(self._pending) > MAX_PENDING:
+            oldest = next(iter(self._pending))
+            self.end_pending(oldest.group, oldest.member)
+            self.expire(oldest, times)
+
+    def end_pending(self, group_id: str, member_id: str) -> None:
+        """Cancel the deadline of an assigned member id."""
+        key = DeadlineKey(PENDING, group_id, member_id)
+        self._deadlines.cancel(key)
+        self._pending.pop(key, None)
 
     def remove_pending(self, group: ClassicGroup, member_id: str, times: Times) -> None:
         """Remove an assigned member id whose client has left or did not join in time."""
         group.pending.discard(member_id)
-        self._deadlines.cancel(DeadlineKey(PENDING, group.id, member_id))
+        self.end_pending(group.id, member_id)
         self.maybe_complete_join(group, times)
         self.forget_if_unused(group)
 
@@ -193,7 +212,7 @@ class ClassicRebalances:
             if member.awaiting_join is not None:
                 member.is_new = False
                 self.extend_session(group, member, times)
-                member.respond_join(current_generation(group, member))
+                member.respond_join(current_generation(group, member), self._outbox)
 
     def _become_empty(self, group: ClassicGroup, times: Times) -> None:
         group.protocol = None
@@ -215,7 +234,7 @@ class ClassicRebalances:
             member.assignment = b""
             if member.awaiting_sync is not None:
                 self.extend_session(group, member, times)
-                member.respond_sync(SyncResult(error))
+                member.respond_sync(SyncResult(error), self._outbox)
 
     # Migration
 
@@ -234,11 +253,11 @@ class ClassicRebalances:
         for kind in (JOIN, SYNC):
             self._deadlines.cancel(DeadlineKey(kind, group_id))
         for member_id in group.pending:
-            self._deadlines.cancel(DeadlineKey(PENDING, group_id, member_id))
+            self.end_pending(group_id, member_id)
         for member in group.members.values():
             self.end_session(group, member.id)
-            member.respond_join(JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.id))
-            member.respond_sync(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
+            member.respond_join(JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.id), self._outbox)
+            member.respond_sync(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS), self._outbox)
 
     # Unloading
 

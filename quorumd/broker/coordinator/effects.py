@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
@@ -44,10 +45,11 @@ class Write(NamedTuple):
 
 
 class Outbox:
-    """The writes of a state machine, in order, until its shard appends them."""
+    """The writes and the responses to whole groups of a state machine, in order, until its shard executes them."""
 
     def __init__(self) -> None:
         self._writes: list[Write] = []
+        self._responses: deque[Callable[[], None]] = deque()
 
     def add(self, write: Write) -> None:
         """Add a write at the end."""
@@ -57,6 +59,17 @@ class Outbox:
         """Remove and return the writes."""
         writes, self._writes = self._writes, []
         return writes
+
+    def respond(self, send: Callable[[], None]) -> None:
+        """Add one of the responses to all members of a group; `send` must not read the state, which may change."""
+        self._responses.append(send)
+
+    def send_responses(self, limit: int) -> bool:
+        """Send up to `limit` responses; return whether others are left."""
+        responses = self._responses
+        for _ in range(min(limit, len(responses))):
+            responses.popleft()()
+        return bool(responses)
 
 
 class Deadlines(Generic[K]):

@@ -95,7 +95,7 @@ class GroupCoordinator:
         self._deadlines: Deadlines[DeadlineKey] = Deadlines()
         self._rebalances = ClassicRebalances(self.classic, settings, self._deadlines, self.outbox)
         self._membership = ClassicMembership(
-            self._rebalances, settings, self._deadlines, self.outbox, new_member_id, large_members
+            self._rebalances, settings, self.outbox, new_member_id, large_members
         )
         self._consumer_rebalances = ConsumerRebalances(
             self.consumers, self._rebalances, settings, self._deadlines, self.outbox, topics, regexes

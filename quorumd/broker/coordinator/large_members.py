@@ -11,8 +11,8 @@ from typing import Final
 from quorumd.broker.coordinator.classic_group import ClassicGroup, ClassicMember, GroupState
 
 MAX_MEMBERS: Final = 5_000
-"""Members of a group, whatever `group.max.size` is: a generation begins with responses to all of them in one
-iteration of the event loop."""
+"""Members of a group, whatever `group.max.size` is: a generation begins, and its record is written, in one iteration
+of the event loop. Only the responses to the members are sent in slices."""
 MAX_MEMBER_BYTES: Final = 1024 * 1024
 """Bytes of the protocols of one member; the record of a group takes no more either."""
 LARGE_MEMBER_BYTES: Final = 16 * 1024

@@ -27,6 +27,10 @@ logger = logging.getLogger("quorumd.broker")
 
 RECORDS_PER_SLICE: Final = 500
 """The number of records to load per slice; other requests are handled between slices."""
+RESPONSES_PER_SLICE: Final = 250
+"""The number of responses to the members of groups per slice: a few milliseconds. A group may have thousands."""
+EXPIRED_PER_SLICE: Final = 16
+"""The number of deadlines to handle per slice: one of them may begin a generation with thousands of members."""
 
 
 class CoordinatorLog(Protocol):
@@ -99,6 +103,8 @@ class Shard(Generic[M]):
         self._pending_writes: deque[_PendingWrite] = deque()
         self._appended_end = 0
         self._is_appending = False
+        self._is_responding = False
+        """Whether the next slice of responses is scheduled."""
         self._timer: Timer | None = None
         self._timer_ms = 0.0
 
@@ -150,15 +156,31 @@ class Shard(Generic[M]):
     # Operations
 
     def run(self, operation: Callable[[M, Times], None]) -> None:
-        """Run an operation of the state machine, then append its writes."""
+        """Run an operation of the state machine, then append its writes and send its responses."""
         operation(self.machine, self._shards.times())
+        self._execute_effects()
+
+    def _execute_effects(self) -> None:
         self._append_writes()
+        self._send_responses()
+        self._schedule()
 
     def _append_writes(self) -> None:
         while self.is_active and (writes := self.machine.outbox.take()):
             for write in writes:
                 self._append(write)
-        self._schedule()
+
+    def _send_responses(self) -> None:
+        """Send the responses of the outbox, slice by slice."""
+        if self._is_responding or not self.machine.outbox.send_responses(RESPONSES_PER_SLICE):
+            return
+        self._is_responding = True
+        clock = self._shards.clock
+        clock.call_at(clock.now_ms(), self._continue_responses)
+
+    def _continue_responses(self) -> None:
+        self._is_responding = False
+        self._send_responses()
 
     def _append(self, write: Write) -> None:
         shards = self._shards
@@ -190,7 +212,7 @@ class Shard(Generic[M]):
         """Complete the writes up to the high watermark."""
         # During an append the state is behind the log; `_append` completes the writes afterwards.
         if self.is_active and not self._is_appending and self._complete_committed():
-            self._append_writes()
+            self._execute_effects()
 
     def _complete_committed(self) -> bool:
         high_watermark = self.log.high_watermark
@@ -215,6 +237,7 @@ class Shard(Generic[M]):
             self.machine.unload()
             for write in self.machine.outbox.take():
                 write.completed(ErrorCode.NOT_COORDINATOR, times)
+            self._send_responses()
 
     # Timers
 
@@ -241,9 +264,11 @@ class Shard(Generic[M]):
         while self._pending_writes and self._pending_writes[0].deadline_ms <= times.now_ms:
             self._pending_writes.popleft().completed(ErrorCode.REQUEST_TIMED_OUT, times)
         # The writes of one deadline change the state before the next is handled.
-        while self.is_active and self.machine.expire_next(times):
+        for _ in range(EXPIRED_PER_SLICE):
+            if not (self.is_active and self.machine.expire_next(times)):
+                break
             self._append_writes()
-        self._append_writes()
+        self._execute_effects()
 
 
 class Shards(Generic[M]):

@@ -38,6 +38,7 @@
     log.start_epoch(epoch)                                starts a new leader epoch at the log end offset
     log.read(offset, max_bytes, max_offset, at_least_one=True) -> bytes
         Whole batches from the one that contains or follows `offset`, up to `max_offset` (exclusive).
+    log.find(...) -> bytes | StoredBatches                the same; 64 KiB and more are read only when they are sent
     log.end_of_epoch(epoch) -> OffsetAndEpoch | None      KIP-101 (.leader_epochs)
     log.truncate(end_offset)  log.reset(start_offset)     durable when they return
     log.delete_before(offset) -> bytes freed              raises the log start offset, removes the segments below it

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from quorumd.broker.log.producer_state import AbortedTransaction
 from quorumd.broker.log.transaction_index import SUFFIX as TRANSACTION_SUFFIX
 from quorumd.broker.log.transaction_index import decode_entries, encode_entries
-from quorumd.errors import CorruptLog, MalformedMessage
+from quorumd.errors import CorruptLog, MalformedMessage, StorageError
 from quorumd.log.atomic_file import read_whole, write_atomically
 from quorumd.log.batch_extents import EXTENT_SIZE, extent, find_batch, whole_batches
 from quorumd.log.batch_windows import Window, read_windows
@@ -21,6 +21,7 @@ from quorumd.log.segment import LOG_SUFFIX
 from quorumd.ports import Disk, File
 from quorumd.protocol.batch_header import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, read_header
 from quorumd.protocol.batch_scan import Ascending, BatchRules
+from quorumd.protocol.output_buffer import LARGE_VALUE
 
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
@@ -30,6 +31,46 @@ ALL_INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_SUFFIX)
 TIME_ENTRY_SIZE = 12
 _LOCATE_BYTES = 16 * 1024
 _REMEMBERED_READS = 16
+
+
+class StoredBatches:
+    """Whole batches in a segment's file. Satisfies `ports.StoredBytes`: they are read when they are sent.
+
+    They cannot be read once the segment is truncated or closed. Batches of another leader epoch may be there by then,
+    and a peer that was sent those of before may receive a part of them: it verifies the CRC of what it appends.
+    """
+
+    __slots__ = ("_invalidations", "_position", "_segment", "_size", "end_offset")
+
+    def __init__(self, segment: DataSegment, position: int, size: int, end_offset: int) -> None:
+        self._segment = segment
+        self._position = position
+        self._size = size
+        self._invalidations = segment.invalidations
+        self.end_offset = end_offset
+        """The offset at which the batches end, or that of the next batch."""
+
+    def __len__(self) -> int:
+        return self._size
+
+    def read(self, position: int, length: int) -> bytes:
+        """See `ports.StoredBytes`."""
+        segment = self._segment
+        file, begin = self.locate(position)
+        try:
+            data = file.read_at(begin, length)
+        except OSError as cause:
+            raise StorageError(f"{segment.path} cannot be read: {cause}; check the disk") from cause
+        if len(data) < length:
+            raise StorageError(f"{segment.path} ends at byte {begin + len(data)}; check the disk")
+        return data
+
+    def locate(self, position: int) -> tuple[File, int]:
+        """See `ports.StoredBytes`."""
+        segment = self._segment
+        if segment.invalidations != self._invalidations:
+            raise StorageError(f"{segment.path} was truncated or removed before its batches were sent")
+        return segment.file, self._position + position
 
 
 class DataSegment:
@@ -54,6 +95,7 @@ class DataSegment:
         "file",
         "first_timestamp_ms",
         "has_index_files",
+        "invalidations",
         "path",
         "size",
     )
@@ -67,6 +109,8 @@ class DataSegment:
         self.base_offset = base_offset
         self.end_offset = base_offset
         self.size = 0
+        self.invalidations = 0
+        """Number of times that batches were removed or the files closed."""
         self.first_timestamp_ms = NO_TIMESTAMP
         """The maximum timestamp of the first batch, on which `segment.ms` is based."""
         self.aborted: list[AbortedTransaction] = []
@@ -251,8 +295,10 @@ class DataSegment:
 
     # ---- reading
 
-    def read(self, offset: int, limit: int, max_offset: int, at_least_one: bool) -> bytes | None:
-        """Read whole batches from the one that contains or follows `offset`.
+    def find(
+        self, offset: int, limit: int, max_offset: int, at_least_one: bool
+    ) -> bytes | StoredBatches | None:
+        """Find whole batches from the one that contains or follows `offset`; many are not read yet.
 
         Returns at most `limit` bytes, except that `at_least_one` returns the first batch even if it is larger, and
         only batches that end at or below `max_offset`; None if every batch is below `offset`. Raises CorruptLog.
@@ -264,13 +310,15 @@ class DataSegment:
             if position >= self.size:
                 return None
             available = min(limit, self.size - position)
-            boundary = self._boundary(position + available, max_offset)
+            boundary = self.indexes.boundary(position + available, max_offset)
             if boundary > position + _LOCATE_BYTES:
-                # Reading the tail twice is cheaper than copying the data to cut off the tail.
-                tail = self.file.read_at(boundary, position + available - boundary)
+                tail = self.file.read_at(boundary, max(position + available - boundary, EXTENT_SIZE))
                 stop, end_offset = whole_batches(tail, 0, len(tail), max_offset)
+                if stop == 0:
+                    end_offset, _, _ = extent(tail, 0)
                 self._remember(end_offset, boundary + stop)
-                return self.file.read_at(position, boundary + stop - position)
+                found = StoredBatches(self, position, boundary + stop - position, end_offset)
+                return found if len(found) >= LARGE_VALUE else found.read(0, len(found))
             data = self.file.read_at(position, max(available, EXTENT_SIZE))
             stop, end_offset = whole_batches(data[:limit], 0, limit, max_offset)
             if stop == 0:
@@ -288,16 +336,12 @@ class DataSegment:
         self._remember(end_offset, position + stop)
         return data if stop == len(data) else data[:stop]
 
-    def _boundary(self, position: int, max_offset: int) -> int:
-        return 0 if self._indexes is None else self._indexes.boundary(position, max_offset)
-
     def _remember(self, end_offset: int, position: int) -> None:
         """Cache the position at which a sequential reader continues."""
-        if end_offset:
-            ends = self._read_ends
-            if len(ends) >= _REMEMBERED_READS:
-                del ends[next(iter(ends))]
-            ends[end_offset] = position
+        ends = self._read_ends
+        if len(ends) >= _REMEMBERED_READS:
+            del ends[next(iter(ends))]
+        ends[end_offset] = position
 
     def position_of(self, offset: int) -> int:
         """The position of the batch that contains or follows `offset`; `size` if there is none.
@@ -319,6 +363,7 @@ class DataSegment:
 
     def truncate(self, offset: int) -> None:
         """Remove the batch that contains `offset` and all later batches. Index files become stale."""
+        self.invalidations += 1
         position = self.position_of(offset)
         end_offset = self.base_offset
         indexes = self.indexes
@@ -382,6 +427,7 @@ class DataSegment:
 
     def close(self) -> None:
         """Close the files."""
+        self.invalidations += 1
         self.file.close()
         if self._transaction_file is not None:
             self._transaction_file.close()

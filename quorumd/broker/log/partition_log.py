@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from quorumd.broker.log import PartitionLogSettings
 from quorumd.broker.log.appended import Appended
 from quorumd.broker.log.compaction_files import replace_segments
-from quorumd.broker.log.data_segment import MAX_SEGMENT_OFFSETS, DataSegment
+from quorumd.broker.log.data_segment import MAX_SEGMENT_OFFSETS, DataSegment, StoredBatches
 from quorumd.broker.log.leader_epochs import FILE_NAME as EPOCH_FILE_NAME
 from quorumd.broker.log.log_flush import LogFlush
 from quorumd.broker.log.log_recovery import LoadedLog, RecoveryReport, load_log, marker_of, replay
@@ -31,6 +31,7 @@ from quorumd.protocol.batch_header import (
     with_log_append_time,
 )
 from quorumd.protocol.batch_scan import Ascending, validate
+from quorumd.protocol.output_buffer import whole
 
 
 class PartitionLog:
@@ -91,10 +92,8 @@ class PartitionLog:
         return cls(disk, directory, settings, loaded), loaded.report
 
     def __repr__(self) -> str:
-        return (
-            f"<log {self.directory} {self.start_offset}..{self.end_offset} epoch {self.last_epoch}, "
-            f"{len(self._segments.all)} segments>"
-        )
+        offsets = f"{self.start_offset}..{self.end_offset}"
+        return f"<log {self.directory} {offsets} epoch {self.last_epoch}, {len(self._segments.all)} segments>"
 
     @property
     def last_epoch(self) -> int:
@@ -268,7 +267,11 @@ class PartitionLog:
     # ---- reading
 
     def read(self, offset: int, max_bytes: int, max_offset: int, at_least_one: bool = True) -> bytes:
-        """Read whole batches of one segment, from the batch that contains or follows `offset`.
+        """Read what `find` finds."""
+        return whole(self.find(offset, max_bytes, max_offset, at_least_one))
+
+    def find(self, offset: int, max_bytes: int, max_offset: int, at_least_one: bool) -> bytes | StoredBatches:
+        """Find whole batches of one segment, from the batch that contains or follows `offset`; many are not read yet.
 
         Returns at most `max_bytes`, except that `at_least_one` returns the first batch even if it is larger, and only
         batches that end at or below `max_offset`. Raises ValueError below the log start, CorruptLog, StorageError.
@@ -277,14 +280,10 @@ class PartitionLog:
             return b""
         if offset < self.start_offset:
             raise ValueError(f"offset {offset} is below the log start offset {self.start_offset}")
-        for segment in self._segments.from_offset(offset):
-            try:
-                data = segment.read(offset, max_bytes, max_offset, at_least_one)
-            except OSError as cause:
-                raise self._read_error(cause) from cause
-            if data is not None:
-                return data
-        return b""
+        try:
+            return self._segments.find(offset, max_bytes, max_offset, at_least_one)
+        except OSError as cause:
+            raise self._read_error(cause) from cause
 
     def offset_of_timestamp(self, timestamp_ms: int, max_offset: int) -> TimestampOffset | None:
         """The first record below `max_offset` whose timestamp is at least `timestamp_ms`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from quorumd.broker.log.data_segment import DataSegment
+from quorumd.broker.log.data_segment import DataSegment, StoredBatches
 from quorumd.broker.log.producer_state import AbortedTransaction
 from quorumd.ports import Disk, File
 
@@ -40,6 +40,14 @@ class SegmentList:
     def from_offset(self, offset: int) -> Sequence[DataSegment]:
         """The segment that contains `offset`, and all later segments."""
         return self.all[max(bisect_right(self._base_offsets, offset) - 1, 0) :]
+
+    def find(self, offset: int, max_bytes: int, max_offset: int, at_least_one: bool) -> bytes | StoredBatches:
+        """See `PartitionLog.find`."""
+        for segment in self.from_offset(offset):
+            found = segment.find(offset, max_bytes, max_offset, at_least_one)
+            if found is not None:
+                return found
+        return b""
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
         """The aborted transactions that overlap the offsets from `start` to `end`."""

@@ -60,7 +60,7 @@ def topic_of(struct: Any, version: int, ids_since: int, name: str, partitions: l
 
 
 def _partitions_field(struct: Any) -> str:
-    return next(each for each in struct.__slots__ if "partition" in each)
+    return next(each for each in struct.FIELDS if "partition" in each)
 
 
 def produce(version: int, acks: int = -1) -> Message:
@@ -147,7 +147,7 @@ def with_fields(key: int, /, **fields: object) -> Callable[[int], Message]:
     def make(version: int) -> Message:
         message: Any = request_class(key)()
         for name, value in fields.items():
-            if name in message.__slots__:
+            if name in message.FIELDS:
                 setattr(message, name, value)
         made: Message = message
         return made
@@ -258,7 +258,7 @@ def test_topics_without_the_right_are_refused_one_by_one(
         response = finish(ruling, key)
         encode(response, version)
         assert [error for error, _ in errors_in(response)] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
-        left: Any = next(value for value in map(checked.message.__getattribute__, checked.message.__slots__)
+        left: Any = next(value for value in map(checked.message.__getattribute__, checked.message.FIELDS)
                          if isinstance(value, list))  # fmt: skip
         assert [checked.topic_name(topic) for topic in left] == ["a"]
 

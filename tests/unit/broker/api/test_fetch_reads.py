@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from quorumd.broker.api.fetch_reader import PartitionReader, ReadPartition
+from quorumd.broker.log.data_segment import StoredBatches
 from quorumd.log.batch_extents import end_offset_of
 from quorumd.protocol.messages.fetch_request import ReplicaState
 from tests.support.broker.api_clients import Client
 from tests.support.broker.simulated_brokers import SimulatedBrokers
+from tests.support.log.data_batches import produced
+from tests.support.log.partition_logs import ABORT, of_producer
 from tests.unit.broker.api.test_fetch import NO_WAIT, Replicated, at, fetch, fetch_request, only
 
 
@@ -80,3 +83,38 @@ def test_idle_fetch_of_a_follower_reads_nothing_and_counts_as_progress(
     third = fetch(replicated.client, version=18, session_epoch=2, **state)
     assert end_offset_of(only(third).records) == 1
     assert reads == [0]
+
+
+@pytest.mark.parametrize("isolation", [0, 1])
+def test_many_records_are_read_only_when_they_are_sent(
+    monkeypatch: pytest.MonkeyPatch, isolation: int
+) -> None:
+    cluster = SimulatedBrokers()
+    cluster.start()
+    cluster.create_topic("events", (1,))
+    cluster.await_leader("events", 0)
+    client = Client(cluster)
+    for _ in range(80):
+        client.produce(produced([(b"k", bytes(1000))]))
+    hosted = cluster.hosted(1, "events")
+    assert hosted is not None
+    for sequence in (0, 1):
+        client.produce(of_producer(sequence, transactional=True))
+        hosted.log.append_marker(7, 0, ABORT, 0, 0.0, 0)
+    client.produce()
+    content = hosted.log.read(0, 1 << 20, 80)
+    found: list[ReadPartition] = []
+    read = PartitionReader.read
+
+    def recorded(self: PartitionReader, *arguments: Any, **more: Any) -> ReadPartition:
+        found.append(read(self, *arguments, **more))
+        return found[-1]
+
+    monkeypatch.setattr(PartitionReader, "read", recorded)
+    partition = only(fetch(client, at(0, max_bytes=len(content)), isolation_level=isolation, **NO_WAIT))
+    assert partition.records == content
+    assert [type(each.records) for each in found] == [StoredBatches]
+    assert partition.aborted_transactions == ([] if isolation else None)
+    if isolation:
+        both = only(fetch(client, at(1), isolation_level=isolation, **NO_WAIT))
+        assert [each.first_offset for each in both.aborted_transactions] == [80, 82]

@@ -102,7 +102,7 @@ def test_log_that_cannot_be_read_for_its_offsets(
 def test_log_that_cannot_be_read_for_a_fetch(
     cluster: SimulatedBrokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_of(cluster), "read", fail)
+    monkeypatch.setattr(log_of(cluster), "find", fail)
     topic_id = cluster.controller.image.topic_ids["events"]
     partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1000)
     request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic("", topic_id, [partition])])

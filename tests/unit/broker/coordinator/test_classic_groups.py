@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.broker.coordinator.classic_group import GroupState
+from quorumd.broker.coordinator.classic_group import ClassicGroup, ClassicMember, GroupState
 from quorumd.broker.coordinator.classic_membership import Sync
+from quorumd.broker.coordinator.classic_rebalance import MAX_PENDING
+from quorumd.broker.coordinator.shards import EXPIRED_PER_SLICE
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 from tests.support.broker.classic_members import ClassicClient, Groups, assign, leave, stable_group
@@ -19,6 +21,14 @@ def groups() -> Groups:
 
 def state(groups: Groups) -> GroupState:
     return groups.machine.classic["g"].state
+
+
+def test_member_that_is_added_again_supports_only_its_new_protocols() -> None:
+    group = ClassicGroup("g", 0)
+    for name in ("range", "sticky"):
+        group.add(ClassicMember("a", None, "client", "/", 1, 1, ((name, b""),)), "consumer")
+    assert group.candidates() == ["sticky"]
+    assert not group.supports("consumer", (("range", b""),))
 
 
 def test_client_gets_a_member_id_before_it_joins(groups: Groups) -> None:
@@ -41,6 +51,30 @@ def test_unused_member_id_expires_with_the_group(groups: Groups) -> None:
     joined = client.join()
     assert joined is not None
     assert joined.error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_unused_member_id_is_replaced_by_many_later_ones(groups: Groups) -> None:
+    first, used = (ClassicClient(groups, needs_member_id=True, group=name) for name in ("first", "used"))
+    for client in (first, used, used):
+        client.join()
+    for number in range(MAX_PENDING):
+        ClassicClient(groups, needs_member_id=True, group=f"g{number}").join()
+    assert "first" not in groups.machine.classic
+    assert {"used", "g0"} < set(groups.machine.classic)
+    assert len(groups.machine.classic) == MAX_PENDING + 1
+    joined = first.join()
+    assert joined is not None
+    assert joined.error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_deadlines_that_pass_together_are_handled_in_slices(groups: Groups) -> None:
+    for number in range(2 * EXPIRED_PER_SLICE + 1):
+        ClassicClient(groups, needs_member_id=True, group=f"g{number}").join()
+    remaining = {len(groups.machine.classic)}
+    until_ms = groups.time.heap.now_ms + 10_000
+    while groups.time.heap.step(until_ms):
+        remaining.add(len(groups.machine.classic))
+    assert remaining == {2 * EXPIRED_PER_SLICE + 1, EXPIRED_PER_SLICE + 1, 1, 0}
 
 
 def test_empty_group_waits_for_further_members() -> None:
@@ -86,6 +120,29 @@ def test_member_without_a_common_protocol_is_refused(groups: Groups) -> None:
     other = ClassicClient(groups, protocols=(("sticky", b""),)).join()
     assert other is not None
     assert other.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_protocol_is_common_once_the_member_without_it_has_left_or_supports_it(
+    groups: Groups, leaves: bool
+) -> None:
+    first = ClassicClient(groups, protocols=(("range", b""), ("sticky", b"")))
+    second = ClassicClient(groups, protocols=(("range", b""),))
+    third = ClassicClient(groups, protocols=(("sticky", b""),))
+    for client in (first, second, first):
+        client.join()
+    refused = third.join()
+    assert refused is not None
+    assert refused.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if leaves:
+        second.leave()
+    else:
+        second.protocols = first.protocols
+        second.join()
+    assert third.join() is None, "it waits for the others"
+    first.join()
+    assert third.joined is not None
+    assert third.joined.protocol == "sticky"
 
 
 @pytest.mark.parametrize("timeout_ms", [5_999, 1_800_001])
