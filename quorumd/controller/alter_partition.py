@@ -12,8 +12,8 @@ from quorumd.controller.cluster_image import Topic
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.partition import RECOVERED, RECOVERING, Partition, PartitionId, Replicas
-from quorumd.controller.partition_change import PartitionChange, PartitionRules, build_partition_change
-from quorumd.controller.partition_rules import rules_for
+from quorumd.controller.partition_change import PartitionChange, build_partition_change
+from quorumd.controller.partition_rules import PartitionRules
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import alter_partition_response as wire
 from quorumd.protocol.messages.alter_partition_request import (
@@ -49,7 +49,7 @@ def plan_alter_partition(
             )
             partition_responses = [_error_response(data, unknown) for data in requested.partitions]
         else:
-            rules = rules_for(controller, topic.name)
+            rules = PartitionRules(controller, topic.name)
             partition_responses = [
                 _alter(controller, message.broker_id, topic, rules, data, version, records)
                 for data in requested.partitions

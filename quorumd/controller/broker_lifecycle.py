@@ -16,11 +16,10 @@ from quorumd.controller.controller import Controller
 from quorumd.controller.partition import Partition, PartitionId
 from quorumd.controller.partition_change import (
     PartitionChange,
-    PartitionRules,
     build_partition_change,
     exclude,
 )
-from quorumd.controller.partition_rules import rules_for
+from quorumd.controller.partition_rules import PartitionRules
 from quorumd.controller.record_versions import CORDONED_SINCE
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -112,7 +111,8 @@ def mark_directories_offline(
 ) -> list[Message]:
     """Treat the broker as fenced for its replicas in these directories, which it can no longer read (KIP-858).
 
-    If no directory of the broker is left, its registration keeps them: such a broker shuts itself down.
+    At least one of them is in its registration. If no directory of the broker is left, its registration keeps them:
+    such a broker shuts itself down.
     """
 
     def change(partition: Partition) -> PartitionChange | None:
@@ -125,7 +125,7 @@ def mark_directories_offline(
 
     records = _partition_changes(controller, controller.image.index.partitions_with_broker(broker.id), change)
     remaining = [directory for directory in broker.directories if directory not in offline]
-    if remaining and len(remaining) < len(broker.directories):
+    if remaining:
         records.append(BrokerRegistrationChangeRecord(broker.id, broker.epoch, log_dirs=remaining))
     return records
 
@@ -161,7 +161,7 @@ def _partition_changes(
             continue
         topic_rules = rules.get(topic.id)
         if topic_rules is None:
-            topic_rules = rules[topic.id] = rules_for(controller, topic.name, is_active)
+            topic_rules = rules[topic.id] = PartitionRules(controller, topic.name, is_active)
         record = build_partition_change(tp, partition, change, topic_rules)
         if record is not None:
             records.append(record)

@@ -59,8 +59,7 @@ class BrokerSessions:
         if session is None or session.epoch != epoch:
             session = self._sessions[broker_id] = BrokerSession(epoch, now_ms)
         session.contact_ms = now_ms
-        if metadata_offset > session.metadata_offset:
-            session.metadata_offset = metadata_offset
+        session.metadata_offset = max(session.metadata_offset, metadata_offset)
         return session
 
     def extend_all(self, duration_ms: float) -> None:

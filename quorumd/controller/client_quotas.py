@@ -15,7 +15,11 @@ from quorumd.controller.steps import select_sorted
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import alter_client_quotas_response, client_quota_record
 from quorumd.protocol.messages import describe_client_quotas_response as described
-from quorumd.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest, EntryData
+from quorumd.protocol.messages.alter_client_quotas_request import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+)
 from quorumd.protocol.messages.client_quota_record import ClientQuotaRecord
 from quorumd.protocol.messages.describe_client_quotas_request import (
     ComponentData,
@@ -46,6 +50,10 @@ _KEYS: Final[dict[str, int | None]] = {
 _IP_KEYS: Final[dict[str, int | None]] = {CONNECTION_RATE: _INT}
 _FRACTION: Final = 1e-6
 """Rounding error up to which a value is a whole number."""
+_MAX_PARTS: Final = 2
+"""Types that an entity may combine: a user and a client id."""
+_MAX_OPS: Final = 16
+"""Operations on one entity, of which none is repeated; there are fewer quotas."""
 _Quotas = tuple[QuotaEntity, tuple[tuple[str, float], ...]]
 """An entity with its quotas by key."""
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
@@ -63,7 +71,7 @@ def plan_alter_client_quotas(
     results: list[alter_client_quotas_response.EntryData] = []
     wire = alter_client_quotas_response
     for entry, names in zip(message.entries, entities, strict=True):
-        entity = [wire.EntityData(each.entity_type, each.entity_name) for each in entry.entity]
+        entity = [wire.EntityData(each.entity_type, each.entity_name) for each in _shown(entry)]
         problem = _entry_problem(entry)
         if problem is None and count[names] > 1:
             problem = "The entity occurs twice in the request."
@@ -78,11 +86,20 @@ def plan_alter_client_quotas(
 
 def entity_of(entry: EntryData) -> tuple[tuple[str, str], ...]:
     """Return the entity of an entry as a tuple that does not depend on the order of its types."""
-    return tuple(sorted((each.entity_type, each.entity_name or "") for each in entry.entity))
+    return tuple(sorted((each.entity_type, each.entity_name or "") for each in _shown(entry)))
+
+
+def _shown(entry: EntryData) -> Sequence[EntityData]:
+    """The parts of the entity; of an entity with too many, one more than is allowed."""
+    return entry.entity[: _MAX_PARTS + 1]
 
 
 def _entry_problem(entry: EntryData) -> str | None:
     """Why an entry cannot be applied, None if it can."""
+    if len(entry.entity) > _MAX_PARTS:
+        return "An entity must not have more types than a user and a client-id."
+    if len(entry.ops) > _MAX_OPS:
+        return f"An entity must not have more than {_MAX_OPS} changes."
     parts = {each.entity_type: each.entity_name for each in entry.entity}
     if len(parts) < len(entry.entity) or not parts:
         return "An entity must have at least one type, and each type only once."

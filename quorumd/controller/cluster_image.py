@@ -7,7 +7,7 @@ leader can undo its uncommitted records.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, Final
 
 from quorumd.controller.broker import Broker, BrokerEndpoint, BrokerFeature
 from quorumd.controller.image_hash import (
@@ -62,7 +62,6 @@ from quorumd.protocol.wire import Message
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 ELR_VERSION = "eligible.leader.replicas.version"
-
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
@@ -70,6 +69,7 @@ Resource = tuple[int, str]
 """(ConfigResourceType, name). The broker with the name "" stands for the default of all brokers."""
 
 ALL_BROKERS: Resource = (int(ConfigResourceType.BROKER), "")
+_TOPIC: Final = int(ConfigResourceType.TOPIC)
 
 _TRANSACTION_MARKERS = frozenset({BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord})
 
@@ -202,7 +202,7 @@ class ClusterImage:
 
     def topic_config(self, topic: str, key: str) -> str | None:
         """Return the value for a topic: its own, or else the cluster-wide one, None if neither is set."""
-        own = self.config((int(ConfigResourceType.TOPIC), topic)).get(key)
+        own = self.config((_TOPIC, topic)).get(key)
         return own if own is not None else self.config(ALL_BROKERS).get(key)
 
     def min_isr(self, topic: str) -> int:
@@ -327,7 +327,7 @@ class ClusterImage:
         self.index.remove(topic.id, topic.partitions, changes)
         self._replace_row(self._rows.get(topic.id, 0), 0, changes)
         remove(self._rows, topic.id, changes)
-        resource = (int(ConfigResourceType.TOPIC), topic.name)
+        resource = (_TOPIC, topic.name)
         for key in list(self.config(resource)):
             self.set_config(resource, key, None, changes)
         remove(self.topic_ids, topic.name, changes)

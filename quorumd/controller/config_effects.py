@@ -21,8 +21,8 @@ from quorumd.controller.cluster_image import (
 )
 from quorumd.controller.controller import Controller
 from quorumd.controller.partition import NO_LEADER, PartitionId
-from quorumd.controller.partition_change import PartitionChange, PartitionRules, build_partition_change
-from quorumd.controller.partition_rules import rules_for
+from quorumd.controller.partition_change import PartitionChange, build_partition_change
+from quorumd.controller.partition_rules import PartitionRules
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
@@ -45,7 +45,7 @@ def plan_effects(controller: Controller, changes: Sequence[ConfigRecord]) -> lis
     for tp in _affected_partitions(controller.image, [resource for resource, _ in changed]):
         topic = controller.image.topics[tp.topic_id]
         if topic.name not in rules:
-            rules[topic.name] = rules_for(
+            rules[topic.name] = PartitionRules(
                 controller,
                 topic.name,
                 min_isr=parse_min_isr(pending.topic_config(topic.name, MIN_INSYNC_REPLICAS)),

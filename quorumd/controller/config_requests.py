@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Collection, Sequence, Sized
+from typing import Final, Protocol, TypeVar
 
 from quorumd.controller.cluster_image import Resource
 from quorumd.controller.config_effects import plan_effects
@@ -31,6 +31,9 @@ class NamedResource(Protocol):
     resource_type: int
     resource_name: str
 
+    @property
+    def configs(self) -> Sized: ...
+
 
 C = TypeVar("C", bound=NamedResource)
 R = TypeVar("R")
@@ -42,6 +45,12 @@ _SUPPORTED = frozenset(
         ConfigResourceType.CLIENT_METRICS,
         ConfigResourceType.GROUP,
     }
+)
+MAX_CONFIGS: Final = 1_000
+"""Configs of one resource that a request may change; a resource of Kafka has at most a few hundred."""
+_TOO_MANY = RequestError(
+    ErrorCode.INVALID_REQUEST,
+    f"A request may change at most {MAX_CONFIGS} configs of a resource; send several requests.",
 )
 _DUPLICATE = RequestError(
     ErrorCode.INVALID_REQUEST, "The request names this resource more than once; none of its changes was made."
@@ -99,7 +108,7 @@ def _plan_resources(
     """Return the results of the resources, and the records of those that were not rejected."""
     results: list[R] = []
     records: list[ConfigRecord] = []
-    repeated = _repeated(requested) if len(requested) > 1 else ()
+    repeated = _repeated(requested)
     rejected: set[Resource] = set()
     for each in requested:
         resource = (each.resource_type, each.resource_name)
@@ -108,7 +117,7 @@ def _plan_resources(
                 rejected.add(resource)
                 results.append(result(*_error(_DUPLICATE), *resource))
             continue
-        planned = plan(resource, each)
+        planned = _TOO_MANY if len(each.configs) > MAX_CONFIGS else plan(resource, each)
         if isinstance(planned, RequestError):
             results.append(result(*_error(planned), *resource))
         else:

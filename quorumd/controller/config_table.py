@@ -37,9 +37,10 @@ class ConfigDefinition(NamedTuple):
     """Whether the config is described only if it is set."""
 
 
-def _parse_definitions(kind: str) -> dict[str, ConfigDefinition]:
+def parse_definitions(kind: str, definitions: str = DEFINITIONS) -> dict[str, ConfigDefinition]:
+    """Return the configs of a kind of resource, by name, in the format of scripts/generate_configs.py."""
     found: dict[str, ConfigDefinition] = {}
-    for line in DEFINITIONS.splitlines():
+    for line in definitions.splitlines():
         resource, name, type_name, default, rule, synonym, internal = line.split(" ")
         if resource == kind:
             found[name] = ConfigDefinition(
@@ -52,7 +53,7 @@ def _parse_definitions(kind: str) -> dict[str, ConfigDefinition]:
     return found
 
 
-TOPIC_CONFIGS: Final = _parse_definitions("TOPIC")
-GROUP_CONFIGS: Final = _parse_definitions("GROUP")
-CLIENT_METRICS_CONFIGS: Final = _parse_definitions("CLIENT_METRICS")
-BROKER_CONFIGS: Final = _parse_definitions("BROKER")
+TOPIC_CONFIGS: Final = parse_definitions("TOPIC")
+GROUP_CONFIGS: Final = parse_definitions("GROUP")
+CLIENT_METRICS_CONFIGS: Final = parse_definitions("CLIENT_METRICS")
+BROKER_CONFIGS: Final = parse_definitions("BROKER")

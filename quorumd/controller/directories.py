@@ -9,11 +9,10 @@ from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.partition import Partition, PartitionId
 from quorumd.controller.partition_change import (
     PartitionChange,
-    PartitionRules,
     build_partition_change,
     exclude,
 )
-from quorumd.controller.partition_rules import rules_for
+from quorumd.controller.partition_rules import PartitionRules
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages import assign_replicas_to_dirs_response as wire
@@ -57,7 +56,7 @@ class _ReplicaAssigner:
         if topic is None:
             errors = [ErrorCode.UNKNOWN_TOPIC_ID] * len(numbers)
         else:
-            rules = rules_for(self._controller, topic.name)
+            rules = PartitionRules(self._controller, topic.name)
             errors = [self._assign(topic, number, directory, rules) for number in numbers]
         partition_responses = [
             wire.PartitionData(number, int(error)) for number, error in zip(numbers, errors, strict=True)

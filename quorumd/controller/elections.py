@@ -12,10 +12,9 @@ from quorumd.controller.partition import NO_LEADER, RECOVERING, PartitionId
 from quorumd.controller.partition_change import (
     Election,
     PartitionChange,
-    PartitionRules,
     build_partition_change,
 )
-from quorumd.controller.partition_rules import rules_for
+from quorumd.controller.partition_rules import PartitionRules
 from quorumd.controller.partitions_by_topic import by_topic
 from quorumd.controller.request_context import NO_CONTEXT, RequestContext
 from quorumd.errors import ErrorCode
@@ -129,7 +128,7 @@ def plan_elect_leaders(
     records: dict[PartitionId, PartitionChangeRecord] = {}
     results: list[wire.ReplicaElectionResult] = []
     for name, topic, numbers in _requested_partitions(controller, message):
-        rules = rules_for(controller, name)
+        rules = PartitionRules(controller, name)
         partition_results: list[wire.PartitionResult] = []
         for number in numbers:
             result = _elect(name, topic, number, election, rules, records)
@@ -154,7 +153,7 @@ def elect_unclean_leaders(controller: Controller) -> list[PartitionChangeRecord]
         topic = image.topics[tp.topic_id]
         topic_rules = rules.get(topic.name)
         if topic_rules is None:
-            topic_rules = rules[topic.name] = rules_for(controller, topic.name)
+            topic_rules = rules[topic.name] = PartitionRules(controller, topic.name)
         if not topic_rules.unclean_election:
             continue
         partition = topic.partitions[tp.number]

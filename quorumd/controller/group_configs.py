@@ -1,4 +1,7 @@
-"""Validation of group configs: each value, its bounds in the broker configs, and their combination."""
+"""Validation of group configs: each value, and its bounds in the broker configs.
+
+The bounds ensure that a session timeout is longer than the heartbeat interval of its protocol.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,6 @@ ASSIGNOR_NAME: Final = "streams.assignor.name"
 DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
 RACK_TAGS: Final = "streams.rack.aware.assignment.tags"
 INTERNAL_PREFIX: Final = "__"
-PROTOCOLS: Final = ("consumer", "share", "streams")
 
 
 def _bound(name: str, side: str) -> int | None:
@@ -50,8 +52,6 @@ def validate_group_configs(configs: Mapping[str, str]) -> None:
             (minimum is not None and value < minimum) or (maximum is not None and value > maximum)
         ):
             raise invalid_config(f"{name} is {value}: it must be {_range(minimum, maximum)}.")
-    for protocol in PROTOCOLS:
-        _check_timeouts(values, protocol)
     assignor = values.get(ASSIGNOR_NAME)
     if assignor is not None and assignor not in _ASSIGNORS:
         raise invalid_config(
@@ -64,23 +64,6 @@ def validate_group_configs(configs: Mapping[str, str]) -> None:
     tags = values.get(RACK_TAGS)
     if isinstance(tags, list) and len(set(tags)) != len(tags):
         raise invalid_config(f"{RACK_TAGS} must not contain duplicate tags.")
-
-
-def _check_timeouts(values: dict[str, Value], protocol: str) -> None:
-    session_name, heartbeat_name = f"{protocol}.session.timeout.ms", f"{protocol}.heartbeat.interval.ms"
-    if session_name not in values and heartbeat_name not in values:
-        return
-    session, heartbeat = _int_value(values, session_name), _int_value(values, heartbeat_name)
-    if session <= heartbeat:
-        raise invalid_config(
-            f"{session_name} is {session}: it must be more than {heartbeat_name}, {heartbeat}."
-        )
-
-
-def _int_value(values: dict[str, Value], name: str) -> int:
-    value = values[name] if name in values else default_value(GROUP_CONFIGS[name])
-    assert isinstance(value, int)
-    return value
 
 
 def _range(minimum: int | None, maximum: int | None) -> str:

@@ -8,10 +8,9 @@ from quorumd.controller.controller import Controller
 from quorumd.controller.partition_change import (
     Election,
     PartitionChange,
-    PartitionRules,
     build_partition_change,
 )
-from quorumd.controller.partition_rules import rules_for
+from quorumd.controller.partition_rules import PartitionRules
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 
@@ -44,7 +43,7 @@ def balance_leaders(controller: Controller) -> list[PartitionChangeRecord]:
             topic = topics[tp.topic_id]
             topic_rules = rules.get(topic.id)
             if topic_rules is None:
-                topic_rules = rules[topic.id] = rules_for(controller, topic.name)
+                topic_rules = rules[topic.id] = PartitionRules(controller, topic.name)
             partition = topic.partitions[tp.number]
             record = build_partition_change(
                 tp, partition, PartitionChange(election=Election.PREFERRED), topic_rules

@@ -170,20 +170,19 @@ class Partition:
         names_leader = record.leader != LEADER_UNCHANGED
         if pool is None:
             pool = InternPool()
-        replicas = pool.replicas
         return Partition(
-            self.replicas if record.replicas is None else replicas(record.replicas),
-            self.isr if record.isr is None else replicas(record.isr),
+            self.replicas if record.replicas is None else pool.replicas(record.replicas),
+            self.isr if record.isr is None else pool.replicas(record.isr),
             record.leader if names_leader else self.leader,
             self.leader_epoch + 1 if names_leader else self.leader_epoch,
             self.partition_epoch + 1,
-            self.adding if record.adding_replicas is None else replicas(record.adding_replicas),
-            self.removing if record.removing_replicas is None else replicas(record.removing_replicas),
-            self.original if record.original_replicas is None else replicas(record.original_replicas),
+            self.adding if record.adding_replicas is None else pool.replicas(record.adding_replicas),
+            self.removing if record.removing_replicas is None else pool.replicas(record.removing_replicas),
+            self.original if record.original_replicas is None else pool.replicas(record.original_replicas),
             self.elr
             if record.eligible_leader_replicas is None
-            else replicas(record.eligible_leader_replicas),
-            self.last_known_elr if record.last_known_elr is None else replicas(record.last_known_elr),
+            else pool.replicas(record.eligible_leader_replicas),
+            self.last_known_elr if record.last_known_elr is None else pool.replicas(record.last_known_elr),
             self.recovery
             if record.leader_recovery_state == RECOVERY_UNCHANGED
             else record.leader_recovery_state,
@@ -204,18 +203,17 @@ class Partition:
 
 def partition_from_record(record: PartitionRecord, pool: InternPool) -> Partition:
     """Convert a record to a partition."""
-    replicas = pool.replicas
     return Partition(
-        replicas(record.replicas),
-        replicas(record.isr),
+        pool.replicas(record.replicas),
+        pool.replicas(record.isr),
         record.leader,
         record.leader_epoch,
         record.partition_epoch,
-        replicas(record.adding_replicas),
-        replicas(record.removing_replicas),
-        replicas(record.original_replicas),
-        replicas(record.eligible_leader_replicas),
-        replicas(record.last_known_elr),
+        pool.replicas(record.adding_replicas),
+        pool.replicas(record.removing_replicas),
+        pool.replicas(record.original_replicas),
+        pool.replicas(record.eligible_leader_replicas),
+        pool.replicas(record.last_known_elr),
         record.leader_recovery_state,
         pool.directories(record.directories),
     )

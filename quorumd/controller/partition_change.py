@@ -8,11 +8,10 @@ replica is removed, so that its fetches in flight do not count (KIP-966, race R1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from enum import Enum, auto
 
-from quorumd.controller.broker import MIGRATING, UNASSIGNED
+from quorumd.controller.broker import MIGRATING
 from quorumd.controller.partition import (
     LEADER_UNCHANGED,
     NO_LEADER,
@@ -21,21 +20,10 @@ from quorumd.controller.partition import (
     PartitionId,
     Replicas,
 )
-from quorumd.controller.reassignment import CompletionRule, can_complete
+from quorumd.controller.partition_rules import PartitionRules
+from quorumd.controller.reassignment import can_complete
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
-
-
-def unassigned_directory(broker_id: int) -> KafkaUuid:
-    """Return UNASSIGNED for every broker: it chooses the directory of a new replica and reports it (KIP-858)."""
-    del broker_id
-    return UNASSIGNED
-
-
-def always_online(broker_id: int, directory: KafkaUuid) -> bool:
-    """Whether the directory is online, for brokers without offline directories."""
-    del broker_id, directory
-    return True
 
 
 class Election(Enum):
@@ -48,24 +36,6 @@ class Election(Enum):
     """As ORDINARY, but the first replica takes precedence."""
     UNCLEAN = auto()
     """As ORDINARY, as if the topic allowed unclean election."""
-
-
-@dataclass(slots=True)
-class PartitionRules:
-    """The inputs of a partition change besides the partition and the requested change.
-
-    `min_isr`, `unclean_election`: configs of its topic. `is_active(broker_id)`: whether the broker may lead.
-    `directory_of(broker_id)`: directory of a new replica on the broker. `is_online(broker_id, directory)`: whether
-    this directory of the broker is online.
-    """
-
-    min_isr: int
-    elr_enabled: bool
-    unclean_election: bool
-    is_active: Callable[[int], bool]
-    directory_of: Callable[[int], KafkaUuid] = unassigned_directory
-    is_online: Callable[[int, KafkaUuid], bool] = always_online
-    can_complete: CompletionRule = can_complete
 
 
 class PartitionChange:
@@ -152,7 +122,7 @@ class PartitionChangeBuilder:
             return False
         isr = exclude(self.isr, self.removing)
         replicas = exclude(self.replicas, self.removing)
-        if not self._rules.can_complete(isr, replicas, self.adding, self.removing, self._min_isr(replicas)):
+        if not can_complete(isr, replicas, self.adding, self._min_isr(replicas)):
             return False
         self.isr, self.replicas = isr, replicas
         self.adding = self.removing = self.original = ()
@@ -164,8 +134,7 @@ class PartitionChangeBuilder:
         if not self._rules.elr_enabled and not self.isr:
             # Keep the last ISR members: otherwise it would be unknown which replicas have the committed records.
             self.isr = tuple(replica for replica in self._partition.isr if replica in self.replicas)
-        least = self._min_isr(self.replicas) if self._rules.elr_enabled else 1
-        if len(self.isr) >= least:
+        if self._needs_no_elr():
             self.elr = self.last_known_elr = ()
             return
         # With ELR disabled, there can be an ELR only if the ISR was empty when it was disabled.
@@ -175,6 +144,13 @@ class PartitionChangeBuilder:
             for replica in candidates
             if replica not in self.isr and replica not in self._change.unclean and replica in self.replicas
         )
+
+    def _needs_no_elr(self) -> bool:
+        """Whether the ISR is large enough. One of all replicas is, whatever the config, which need not be read."""
+        members = len(self.isr)
+        if not self._rules.elr_enabled:
+            return members >= 1
+        return members >= len(self.replicas) or members >= self._min_isr(self.replicas)
 
     def elect(self) -> None:
         """Elect a leader if necessary; start a new leader epoch for it, for a removed replica or at the end of a
@@ -294,4 +270,4 @@ def exclude(replicas: Replicas, removed: Collection[int]) -> Replicas:
 
 def _same_members(left: Replicas, right: Replicas) -> bool:
     """Whether two ISRs are equal as sets."""
-    return left == right or (len(left) == len(right) and sorted(left) == sorted(right))
+    return left == right or sorted(left) == sorted(right)

@@ -115,6 +115,7 @@ class PartitionIndex:
         for number, partition in partitions.items():
             tp = PartitionId(topic_id, number)
             leader, elr = partition.leader, partition.elr
+            # As `_holders`, without a call per partition.
             holders = partition.isr + elr if elr else partition.isr
             if holders in by_holders:
                 by_holders[holders].append(tp)
@@ -181,16 +182,21 @@ class PartitionIndex:
     def _update_brokers(
         self, tp: PartitionId, before: Partition | None, after: Partition, changes: list[UndoEntry]
     ) -> None:
-        old_brokers = before.isr + before.elr if before is not None else ()
-        new_brokers = after.isr + after.elr
-        added_brokers = [broker_id for broker_id in new_brokers if broker_id not in old_brokers]
-        for broker_id in added_brokers:
-            if broker_id not in self._partitions_by_broker:
-                assign(self._partitions_by_broker, broker_id, {}, changes)
-            assign(self._partitions_by_broker[broker_id], tp, tp, changes)
+        old_brokers = _holders(before) if before is not None else ()
+        new_brokers = _holders(after)
+        for broker_id in new_brokers:
+            if broker_id not in old_brokers:
+                if broker_id not in self._partitions_by_broker:
+                    assign(self._partitions_by_broker, broker_id, {}, changes)
+                assign(self._partitions_by_broker[broker_id], tp, tp, changes)
         for broker_id in old_brokers:
             if broker_id not in new_brokers:
                 _discard(self._partitions_by_broker, broker_id, tp, changes)
+
+
+def _holders(partition: Partition) -> Replicas:
+    """Return the brokers with every committed record: the ISR and the ELR."""
+    return partition.isr + partition.elr if partition.elr else partition.isr
 
 
 def _by_broker(by_holders: Mapping[Replicas, Sequence[PartitionId]]) -> dict[int, list[PartitionId]]:

@@ -16,8 +16,9 @@ rack's slots, so that the other replicas of a broker's partitions are spread ove
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
+from heapq import heapify, heappop, heappush, heapreplace
 
 from quorumd.controller.broker import Broker
 from quorumd.controller.partition import Replicas
@@ -34,10 +35,15 @@ class Placement:
     """
 
     def __init__(self, brokers: Iterable[Broker], replication_factor: int, seed: bytes) -> None:
-        self._slots_in_order = _build_slots(brokers, seed)
-        self._leaders = [slot for slot in self._slots_in_order if not slot.is_fenced]
-        self.usable = len(self._slots_in_order)
-        self.leader_candidates = len(self._leaders)
+        slots = self._slots_in_order = _build_slots(brokers, seed)
+        leaders = [slot for slot in slots if not slot.is_fenced]
+        in_rack: dict[str | None, list[_Slot]] = {}
+        for slot in slots:
+            in_rack.setdefault(slot.rack, []).append(slot)
+        self._leaders = _SlotQueue(leaders, _leader_key)
+        self._followers = [_SlotQueue(group, _follower_key) for group in in_rack.values()]
+        self.usable = len(slots)
+        self.leader_candidates = len(leaders)
         self._replication_factor = replication_factor
         self._seed = seed
         self._pattern: list[list[int]] = []
@@ -58,27 +64,20 @@ class Placement:
     def _next_slots(self) -> list[_Slot]:
         """Return the slots of the next partition of a round, the leader first. Slots with the fewest replicas come
         first; among equals, a follower is one that has already led, so that the others remain free to lead."""
-        leader = min(
-            self._leaders, key=lambda slot: (slot.leader_count, slot.replica_count, slot.leader_position)
-        )
+        leader = self._leaders.first(())
+        assert leader is not None, "there is a slot that can lead"
         leader.leader_count += 1
         chosen = [leader]
         in_rack = {leader.rack: 1}
         while len(chosen) < self._replication_factor:
-            follower = min(
-                (slot for slot in self._slots_in_order if slot not in chosen),
-                key=lambda slot: (
-                    in_rack.get(slot.rack, 0),
-                    slot.is_fenced,
-                    slot.replica_count,
-                    -slot.leader_count,
-                    slot.follower_order,
-                ),
-            )
+            firsts = [first for queue in self._followers if (first := queue.first(chosen)) is not None]
+            follower = min(firsts, key=lambda slot: (in_rack.get(slot.rack, 0), *_follower_key(slot)))
             in_rack[follower.rack] = in_rack.get(follower.rack, 0) + 1
             chosen.append(follower)
         for slot in chosen:
             slot.replica_count += 1
+        for queue in self._followers:
+            queue.restore()
         return chosen
 
     def _assign_slots(self, round_number: int) -> list[int]:
@@ -119,6 +118,50 @@ class _Slot:
         self.number = 0
         self.leader_count = 0
         self.replica_count = 0
+
+
+_SlotKey = tuple[int, int, int | float, bytes, int]
+
+
+def _leader_key(slot: _Slot) -> _SlotKey:
+    return slot.leader_count, slot.replica_count, slot.leader_position, b"", slot.number
+
+
+def _follower_key(slot: _Slot) -> _SlotKey:
+    return int(slot.is_fenced), slot.replica_count, -slot.leader_count, slot.follower_order, slot.number
+
+
+class _SlotQueue:
+    """Slots in the order of a key that only grows, which has a slot only once.
+
+    A heap holds each slot with a key that it once had: no other slot is before the first one with its present key, so
+    that few slots are looked at, however many there are.
+    """
+
+    def __init__(self, slots: Iterable[_Slot], key: Callable[[_Slot], _SlotKey]) -> None:
+        self._key = key
+        self._heap = [(key(slot), slot) for slot in slots]
+        heapify(self._heap)
+        self._left_out: list[tuple[_SlotKey, _Slot]] = []
+
+    def first(self, chosen: Sequence[_Slot]) -> _Slot | None:
+        """Return the first slot that is not chosen, or None. Those that are chosen are left out until `restore`."""
+        heap = self._heap
+        while heap:
+            entry = heap[0]
+            key = self._key(entry[1])
+            if entry[0] != key:
+                heapreplace(heap, (key, entry[1]))
+            elif entry[1] in chosen:
+                self._left_out.append(heappop(heap))
+            else:
+                return entry[1]
+        return None
+
+    def restore(self) -> None:
+        """Take the slots again that were left out."""
+        while self._left_out:
+            heappush(self._heap, self._left_out.pop())
 
 
 def _build_slots(brokers: Iterable[Broker], seed: bytes) -> list[_Slot]:

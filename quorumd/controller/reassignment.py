@@ -6,21 +6,14 @@ their order, even after several reassignments.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from quorumd.controller.partition import Partition, Replicas
 
-CompletionRule = Callable[[Replicas, Replicas, Replicas, Replicas, int], bool]
-"""(isr, replicas, adding, removing, min_isr) -> whether the reassignment completes; `isr` and `replicas` are those
-after its completion."""
 
-
-def can_complete(
-    isr: Replicas, replicas: Replicas, adding: Replicas, removing: Replicas, min_isr: int
-) -> bool:
-    """Whether every added replica is in sync, and min_isr of the replicas that remain; a CompletionRule (KIP-966)."""
-    del removing
+def can_complete(isr: Replicas, replicas: Replicas, adding: Replicas, min_isr: int) -> bool:
+    """Whether every added replica is in sync, and min_isr of the replicas that remain (KIP-966). `isr` and `replicas`
+    are those after the completion."""
     return bool(replicas) and len(isr) >= max(1, min_isr) and all(replica in isr for replica in adding)
 
 

@@ -10,7 +10,7 @@ from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.new_partitions import cordoned_brokers
 from quorumd.controller.partition import Partition, PartitionId, Replicas
 from quorumd.controller.partition_change import PartitionChange, build_partition_change
-from quorumd.controller.partition_rules import rules_for
+from quorumd.controller.partition_rules import PartitionRules
 from quorumd.controller.partitions_by_topic import by_topic
 from quorumd.controller.reassignment import cancel, original_replicas_of, start
 from quorumd.errors import ErrorCode, RequestError
@@ -126,7 +126,7 @@ def _plan_reassignment(
             removing=reassignment.removing,
             original=reassignment.original,
         ),
-        rules_for(controller, topic.name),
+        PartitionRules(controller, topic.name),
     )
 
 
@@ -190,7 +190,7 @@ def _plan_cancel(
         raise RequestError(
             ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "The partition has no reassignment in progress."
         )
-    rules = rules_for(controller, topic.name)
+    rules = PartitionRules(controller, topic.name)
     restored = cancel(partition)
     isr = tuple(replica for replica in partition.isr if replica in restored.replicas)
     dropped = [replica for replica in partition.isr + partition.elr if replica not in restored.replicas]

@@ -6,7 +6,7 @@ The image also stores the frames of their records (`opaque_records`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from quorumd.controller.undo_log import UndoEntry, assign, remove
 from quorumd.protocol.messages.access_control_entry_record import AccessControlEntryRecord
@@ -18,8 +18,12 @@ from quorumd.protocol.messages.remove_user_scram_credential_record import Remove
 from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 from quorumd.protocol.wire import Message
 from quorumd.quotas.entities import QuotaEntity
-from quorumd.security.acls import Acl, AclIndex, PatternType
+from quorumd.security.acls import Acl, AclIndex, Lengths, PatternType, host_key, network_of
 from quorumd.security.credentials import ScramCredential
+
+K = TypeVar("K")
+L = TypeVar("L")
+V = TypeVar("V")
 
 
 class Token(NamedTuple):
@@ -75,12 +79,7 @@ class SecurityState:
         if before is not None:
             _drop(index, before, changes)
         assign(index.acls, record.id, acl, changes)
-        key = (acl.pattern, acl.principal)
-        assign(index.entries, key, (*index.entries.get(key, ()), acl.entry), changes)
-        count = index.counts.get(acl.pattern, 0)
-        assign(index.counts, acl.pattern, count + 1, changes)
-        if acl.pattern_type == PatternType.PREFIXED and not count:
-            _count_prefix(index, acl.resource_type, len(acl.name), 1, changes)
+        _add(index, acl, changes)
 
     def _remove_acl(self, record: RemoveAccessControlEntryRecord, changes: list[UndoEntry]) -> None:
         _drop(self.acls, self.acls.acls[record.id], changes)
@@ -142,29 +141,70 @@ def quota_entity(parts: dict[str, str | None]) -> QuotaEntity:
     return tuple(sorted(parts.items()))
 
 
+def _add(index: AclIndex, acl: Acl, changes: list[UndoEntry]) -> None:
+    """Add an ACL to the dictionaries that index it by resource and by right."""
+    by_host = _inner(index.entries, (acl.pattern, acl.principal), changes)
+    key = host_key(acl.host)
+    assign(by_host, key, (*by_host.get(key, ()), acl.entry), changes)
+    _count(_inner(index.rights, acl.right, changes), acl.pattern, 1, changes)
+    network = network_of(acl.host)
+    if network is not None:
+        _count_length(index.range_lengths, network.version, network.prefixlen, 1, changes)
+    is_new = _count(index.counts, acl.pattern, 1, changes) == 1
+    if acl.pattern_type == PatternType.PREFIXED and is_new:
+        _count_length(index.prefix_lengths, acl.resource_type, len(acl.name), 1, changes)
+
+
 def _drop(index: AclIndex, acl: Acl, changes: list[UndoEntry]) -> None:
-    """Remove an ACL from the dictionaries that index it by resource."""
-    key = (acl.pattern, acl.principal)
-    entries = list(index.entries[key])
+    """Remove an ACL from the dictionaries that index it by resource and by right."""
+    by_host = index.entries[acl.pattern, acl.principal]
+    key = host_key(acl.host)
+    entries = list(by_host[key])
     entries.remove(acl.entry)
     if entries:
-        assign(index.entries, key, tuple(entries), changes)
+        assign(by_host, key, tuple(entries), changes)
     else:
-        remove(index.entries, key, changes)
-    count = index.counts[acl.pattern]
-    if count > 1:
-        assign(index.counts, acl.pattern, count - 1, changes)
-        return
-    remove(index.counts, acl.pattern, changes)
-    if acl.pattern_type == PatternType.PREFIXED:
-        _count_prefix(index, acl.resource_type, len(acl.name), -1, changes)
+        remove(by_host, key, changes)
+        _forget_if_empty(index.entries, (acl.pattern, acl.principal), changes)
+    _count(index.rights[acl.right], acl.pattern, -1, changes)
+    _forget_if_empty(index.rights, acl.right, changes)
+    network = network_of(acl.host)
+    if network is not None:
+        _count_length(index.range_lengths, network.version, network.prefixlen, -1, changes)
+    is_last = _count(index.counts, acl.pattern, -1, changes) == 0
+    if acl.pattern_type == PatternType.PREFIXED and is_last:
+        _count_length(index.prefix_lengths, acl.resource_type, len(acl.name), -1, changes)
 
 
-def _count_prefix(index: AclIndex, kind: int, length: int, change: int, changes: list[UndoEntry]) -> None:
-    counts = dict(index.prefix_lengths.get(kind, ()))
+def _inner(outer: dict[K, dict[L, V]], key: K, changes: list[UndoEntry]) -> dict[L, V]:
+    """Return the dictionary under a key, a new one if there is none."""
+    if key not in outer:
+        assign(outer, key, {}, changes)
+    return outer[key]
+
+
+def _forget_if_empty(outer: dict[K, dict[L, V]], key: K, changes: list[UndoEntry]) -> None:
+    if not outer[key]:
+        remove(outer, key, changes)
+
+
+def _count(counts: dict[K, int], key: K, change: int, changes: list[UndoEntry]) -> int:
+    """Change the count of a key, which has none at 0; returns the new count."""
+    count = counts.get(key, 0) + change
+    if count:
+        assign(counts, key, count, changes)
+    else:
+        remove(counts, key, changes)
+    return count
+
+
+def _count_length(
+    lengths: dict[int, Lengths], kind: int, length: int, change: int, changes: list[UndoEntry]
+) -> None:
+    counts = dict(lengths.get(kind, ()))
     counts[length] = counts.get(length, 0) + change
     left = tuple(sorted(((each, count) for each, count in counts.items() if count), reverse=True))
-    assign(index.prefix_lengths, kind, left, changes)
+    assign(lengths, kind, left, changes)
 
 
 _REPLAY: Final[dict[type, Callable[[SecurityState, Any, list[UndoEntry]], None]]] = {

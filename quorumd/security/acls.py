@@ -1,8 +1,9 @@
 """Access control entries: their content, their index, and the filters that select them.
 
-Codes are Kafka's. An `AclIndex` finds the entries that apply to a resource by dictionary lookups: one by the name,
-one by the name `*`, and one per length of a prefix. Every change is an assignment to one key of one dictionary, so
-that the owner of the index can undo it.
+Codes are Kafka's. An `AclIndex` finds the entries that apply to a resource and a client by dictionary lookups: one by
+the name, one by the name `*`, and one per length of a prefix; for each of them one by the address, one by the host
+`*`, and one per length of a network's prefix. Every change is an assignment to one key of one dictionary, so that the
+owner of the index can undo it.
 """
 
 from __future__ import annotations
@@ -83,6 +84,10 @@ OPERATIONS: Final = {
 
 Pattern = tuple[int, int, str]
 """Resource type, pattern type, name."""
+Right = tuple[int, str, str, int, int]
+"""Resource type, principal, host as `host_key`, operation, permission."""
+Lengths = tuple[tuple[int, int], ...]
+"""Lengths of prefixes, longest first, each with the number of prefixes."""
 
 
 class AclEntry(NamedTuple):
@@ -113,6 +118,11 @@ class Acl(NamedTuple):
     def entry(self) -> AclEntry:
         """The ACL without pattern and principal."""
         return AclEntry(self.host, self.operation, self.permission)
+
+    @property
+    def right(self) -> Right:
+        """The ACL without the resource."""
+        return self.resource_type, self.principal, host_key(self.host), self.operation, self.permission
 
 
 class AclFilter(NamedTuple):
@@ -169,17 +179,21 @@ _PERMISSIONS: Final = frozenset(int(each) for each in Permission)
 class AclIndex:
     """All ACLs of a cluster."""
 
-    __slots__ = ("acls", "counts", "entries", "prefix_lengths")
+    __slots__ = ("acls", "counts", "entries", "prefix_lengths", "range_lengths", "rights")
 
     def __init__(self) -> None:
         self.acls: dict[KafkaUuid, Acl] = {}
         """ACLs by id."""
         self.counts: dict[Pattern, int] = {}
         """The number of ACLs per pattern."""
-        self.entries: dict[tuple[Pattern, str], tuple[AclEntry, ...]] = {}
-        """Entries by pattern and principal."""
-        self.prefix_lengths: dict[int, tuple[tuple[int, int], ...]] = {}
-        """Resource type -> lengths of prefixes, longest first, each with the number of prefixes."""
+        self.entries: dict[tuple[Pattern, str], dict[str, tuple[AclEntry, ...]]] = {}
+        """Entries by `host_key`, by pattern and principal."""
+        self.rights: dict[Right, dict[Pattern, int]] = {}
+        """The number of ACLs with a right by pattern: which resources of a type a client may access."""
+        self.prefix_lengths: dict[int, Lengths] = {}
+        """The lengths of the prefixes of names by resource type."""
+        self.range_lengths: dict[int, Lengths] = {}
+        """The lengths of the networks' prefixes by version of IP, with the number of ACLs."""
 
     def patterns_of(self, resource_type: int, name: str) -> Iterator[Pattern]:
         """Iterate over the patterns with ACLs that apply to a resource.
@@ -200,9 +214,24 @@ class AclIndex:
                 if pattern in counts:
                     yield pattern
 
+    def host_keys(self, host: str) -> tuple[str, ...]:
+        """Return the `host_key` of every host of an ACL that covers this address: `*`, itself, and networks."""
+        lengths = self.range_lengths
+        if not lengths:
+            return host, WILDCARD
+        return host, WILDCARD, *_networks_around(host, lengths.get(4, ()), lengths.get(6, ()))
+
+    def entries_of(self, pattern: Pattern, principal: str, host_keys: tuple[str, ...]) -> list[AclEntry]:
+        """Return the entries of a pattern and principal for a host."""
+        by_host = self.entries.get((pattern, principal))
+        if by_host is None:
+            return []
+        return [entry for key in host_keys for entry in by_host.get(key, ())]
+
     def contains(self, acl: Acl) -> bool:
         """Whether an equal ACL exists."""
-        return acl.entry in self.entries.get((acl.pattern, acl.principal), ())
+        by_host = self.entries.get((acl.pattern, acl.principal), {})
+        return acl.entry in by_host.get(host_key(acl.host), ())
 
 
 def is_valid_range(text: str) -> bool:
@@ -210,22 +239,29 @@ def is_valid_range(text: str) -> bool:
     return _network(text) is not None
 
 
-def is_host_in(host: str, allowed: str) -> bool:
-    """Whether an address is covered by the host of an ACL: `*`, the address itself, or a range around it."""
-    if allowed in (WILDCARD, host):
-        return True
-    return "/" in allowed and _is_in_range(host, allowed)
+def host_key(host: str) -> str:
+    """Return the host of an ACL as the index stores it: a valid range as its network, any other host unchanged."""
+    network = network_of(host)
+    return host if network is None else str(network)
+
+
+def network_of(host: str) -> IPv4Network | IPv6Network | None:
+    """Return the network of a valid range, None for any other host of an ACL."""
+    return _network(host) if "/" in host else None
 
 
 @lru_cache(maxsize=4096)
-def _is_in_range(host: str, text: str) -> bool:
-    network = _network(text)
+def _networks_around(host: str, lengths_of_ipv4: Lengths, lengths_of_ipv6: Lengths) -> tuple[str, ...]:
+    """Return the networks with these lengths of prefixes that contain an address."""
     try:
         address = ip_address(host)
     except ValueError:
-        return False
+        return ()
     # Kafka never finds the unspecified IPv4 address in a range.
-    return network is not None and address in network and host != "0.0.0.0"
+    if host == "0.0.0.0":
+        return ()
+    lengths = lengths_of_ipv4 if address.version == 4 else lengths_of_ipv6
+    return tuple(str(ip_network((address, length), strict=False)) for length, _ in lengths)
 
 
 @lru_cache(maxsize=1024)

@@ -25,7 +25,6 @@ from quorumd.security.acls import (
     PatternType,
     Permission,
     ResourceType,
-    is_host_in,
 )
 
 Rule = str | tuple[Pattern, str, AclEntry]
@@ -145,14 +144,14 @@ class Authorizer:
 
     def _decide(self, client: Client, operation: int, resource_type: int, name: str) -> tuple[bool, Rule]:
         index = self._acls()
-        entries = index.entries
+        hosts = index.host_keys(client.host)
         allowed_by: Rule = ""
         has_acls = False
         for pattern in index.patterns_of(resource_type, name):
             has_acls = True
             for principal in (client.principal, ANY_USER):
-                for entry in entries.get((pattern, principal), ()):
-                    if not _applies(entry, operation) or not is_host_in(client.host, entry.host):
+                for entry in index.entries_of(pattern, principal, hosts):
+                    if not _applies(entry, operation):
                         continue
                     if entry.permission != Permission.ALLOW:
                         return False, (pattern, principal, entry)
@@ -167,25 +166,30 @@ class Authorizer:
         """Whether the client may perform the operation on at least one resource of this type, existing or not."""
         if self.authorize(client, operation, resource_type, "hardcode", True, False):
             return True
-        allowed, denied = self._patterns_by_permission(client, operation, resource_type)
+        index = self._acls()
+        denied = _patterns_with(index, client, operation, resource_type, Permission.DENY)
         everything = (resource_type, int(PatternType.LITERAL), WILDCARD)
-        if everything in denied:
+        if any(everything in each for each in denied):
             return False
-        return everything in allowed or any(not _is_dominated(pattern, denied) for pattern in allowed)
+        allowed = _patterns_with(index, client, operation, resource_type, Permission.ALLOW)
+        if any(everything in each for each in allowed):
+            return True
+        lengths = [length for length, _ in index.prefix_lengths.get(resource_type, ())]
+        return any(not _is_dominated(pattern, denied, lengths) for each in allowed for pattern in each)
 
-    def _patterns_by_permission(
-        self, client: Client, operation: int, resource_type: int
-    ) -> tuple[set[Pattern], set[Pattern]]:
-        """The patterns of a resource type whose entries allow and deny the operation to the client."""
-        allowed: set[Pattern] = set()
-        denied: set[Pattern] = set()
-        for (pattern, principal), entries in self._acls().entries.items():
-            if pattern[0] != resource_type or principal not in (client.principal, ANY_USER):
-                continue
-            for entry in entries:
-                if entry.operation in (operation, Operation.ALL) and is_host_in(client.host, entry.host):
-                    (allowed if entry.permission == Permission.ALLOW else denied).add(pattern)
-        return allowed, denied
+
+def _patterns_with(
+    index: AclIndex, client: Client, operation: int, resource_type: int, permission: Permission
+) -> list[dict[Pattern, int]]:
+    """The patterns of a resource type whose ACLs allow or deny the operation to the client."""
+    rights, hosts = index.rights, index.host_keys(client.host)
+    return [
+        found
+        for principal in (client.principal, ANY_USER)
+        for host in hosts
+        for own in (operation, int(Operation.ALL))
+        if (found := rights.get((resource_type, principal, host, own, int(permission))))
+    ]
 
 
 def _applies(entry: AclEntry, operation: int) -> bool:
@@ -200,13 +204,17 @@ def _applies(entry: AclEntry, operation: int) -> bool:
     return operation == Operation.DESCRIBE_CONFIGS and own in _IMPLY_DESCRIBE_CONFIGS
 
 
-def _is_dominated(pattern: Pattern, denied: set[Pattern]) -> bool:
-    """Whether denied patterns cover everything that this pattern allows."""
+def _is_dominated(pattern: Pattern, denied: list[dict[Pattern, int]], lengths: list[int]) -> bool:
+    """Whether denied patterns cover everything that this pattern allows. `lengths` are those of all prefixes."""
     resource_type, pattern_type, name = pattern
-    if pattern_type == PatternType.LITERAL and pattern in denied:
-        return True
     prefixed = int(PatternType.PREFIXED)
-    return any((resource_type, prefixed, name[:length]) in denied for length in range(1, len(name) + 1))
+    for patterns in denied:
+        if pattern_type == PatternType.LITERAL and pattern in patterns:
+            return True
+        for length in lengths:
+            if length <= len(name) and (resource_type, prefixed, name[:length]) in patterns:
+                return True
+    return False
 
 
 def _describe(rule: Rule) -> str:

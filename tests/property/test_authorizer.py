@@ -11,6 +11,7 @@ from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from quorumd.security.authorizer import Authorizer, AuthorizerSettings, Client
+from quorumd.simulator.checkers.acl_index import AclIndexHasEveryAcl
 from tests.support.security.index import acl_record
 from tests.support.security.simple_authorizer import (
     Cluster,
@@ -29,8 +30,17 @@ def remove(state: SecurityState, number: int, changes: list[UndoEntry]) -> None:
 
 def contents(state: SecurityState) -> tuple[object, ...]:
     index = state.acls
-    entries = {key: sorted(value) for key, value in index.entries.items()}
-    return index.acls, index.counts, entries, {k: v for k, v in index.prefix_lengths.items() if v}
+    entries = {
+        (key, host): sorted(value)
+        for key, by_host in index.entries.items()
+        for host, value in by_host.items()
+    }
+    rights = {right: dict(patterns) for right, patterns in index.rights.items()}
+    lengths = [
+        {kind: each for kind, each in some.items() if each}
+        for some in (index.prefix_lengths, index.range_lengths)
+    ]
+    return index.acls, index.counts, entries, rights, *lengths
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -64,10 +74,12 @@ def test_undone_changes_leave_nothing(seed: int) -> None:
         state.apply(acl_record(acl, number), [])
     before = contents(state)
     expected = tuple(dict(each) if isinstance(each, dict) else each for each in before)
+    AclIndexHasEveryAcl().look(1, state.acls)
     changes: list[UndoEntry] = []
     for number, acl in enumerate(more.acls, len(cluster.acls)):
         state.apply(acl_record(acl, number), changes)
     for number in range(1, len(cluster.acls) + 1):
         remove(state, number, changes)
+    AclIndexHasEveryAcl().look(1, state.acls)
     undo(reversed(changes))
     assert contents(state) == expected

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from quorumd.errors import AuthenticationFailed, ConfigError
@@ -26,6 +27,8 @@ ALGORITHMS: Final = (
 )
 """Asymmetric signatures only: the keys that a node has can verify tokens but not sign them."""
 MAX_TIME_S: Final = 1 << 40
+MAX_KEYS: Final = 1000
+"""Identity providers have a few. A thousand take 20 ms on a thread that shares the GIL with the event thread."""
 MAX_TOKEN_LENGTH: Final = 64 * 1024
 """The header is parsed before the signature is verified: half a megabyte of it takes 50 ms."""
 MISSING_PACKAGE: Final = "needs the packages PyJWT and cryptography: pip install 'quorumd[security]'"
@@ -53,10 +56,13 @@ class JwtValidator:
         self._now_ms = now_ms
         self._on_unknown_key = on_unknown_key
         self._keys: Mapping[str, Any] = {}
+        self._document: str | None = None
 
     def load_keys(self, document: str) -> None:
         """Replace the keys by the keys of a JSON web key set. Raises ValueError."""
-        self._keys = parse_key_set(document)
+        if document != self._document:
+            self._keys = parse_key_set(document)
+            self._document = document
 
     def validate(self, token: str) -> Proof:
         """See `TokenValidator`."""
@@ -80,7 +86,8 @@ class JwtValidator:
                     "verify_iat": False,
                 },
             )
-        except jwt.PyJWTError as error:
+        except Exception as error:
+            # Not only PyJWTError: a token that names a key of another kind than its algorithm is a TypeError.
             raise AuthenticationFailed(f"the token is invalid: {error}") from None
         name = claims[self._rules.principal_claim]
         if not isinstance(name, str) or not name:
@@ -116,14 +123,25 @@ class JwtValidator:
 
 
 def parse_key_set(document: str) -> dict[str, Any]:
-    """The signing keys of a JSON web key set by their ids. Raises ValueError."""
+    """The signing keys of a JSON web key set by their ids. Raises ValueError.
+
+    As RFC 7517 recommends, keys of kinds that are not known are ignored.
+    """
     jwt = _jwt()
+    found = {}
     try:
         keys = json.loads(document)["keys"]
-        usable = [each for each in keys if each.get("use", "sig") == "sig" and each.get("kty") != "oct"]
-        return {str(each.get("kid", "")): jwt.PyJWK(each) for each in usable}
-    except (ValueError, KeyError, TypeError, AttributeError, jwt.PyJWTError) as error:
+        if len(keys) > MAX_KEYS:
+            raise ValueError(f"more than {MAX_KEYS} keys")
+        for each in keys:
+            if each.get("use", "sig") == "sig" and each.get("kty") != "oct":
+                with suppress(jwt.PyJWTError):
+                    found[str(each.get("kid", ""))] = jwt.PyJWK(each)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a JSON web key set: {error}") from None
+    if keys and not found:
+        raise ValueError("a JSON web key set without a key that can verify tokens")
+    return found
 
 
 def _jwt() -> Any:

@@ -13,7 +13,7 @@ from quorumd.controller.config_effects import plan_effects
 from quorumd.controller.controller import Controller, ControllerSettings
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
 from quorumd.controller.partition_change import Election, PartitionChange, build_partition_change
-from quorumd.controller.partition_rules import rules_for
+from quorumd.controller.partition_rules import PartitionRules
 from quorumd.controller.reassignments import plan_alter_partition_reassignments
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.config_resource_type import ConfigResourceType
@@ -95,7 +95,9 @@ class PartitionHarness:
         self.controller.image.set_config((int(ConfigResourceType.TOPIC), TOPIC), key, value, [])
 
     def change(self, wanted: PartitionChange) -> None:
-        self.apply(build_partition_change(WHERE, self.partition, wanted, rules_for(self.controller, TOPIC)))
+        self.apply(
+            build_partition_change(WHERE, self.partition, wanted, PartitionRules(self.controller, TOPIC))
+        )
 
     # Events
 

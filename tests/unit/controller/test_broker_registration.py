@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from quorumd.controller.partition import NO_LEADER, Partition
+from quorumd.controller.controller import ControllerSettings
+from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.messages.broker_registration_request import Feature, Listener
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from tests.support.controller.broker_harness import EVERYTHING, BrokerHarness, directory, incarnation
-from tests.support.controller.partition_harness import broker_epoch
+from tests.support.controller.partition_harness import TOPIC_ID, broker_epoch
 
 SESSION_MS = 9000.0
 
@@ -86,6 +87,21 @@ def test_retry_may_change_endpoints(cluster: BrokerHarness) -> None:
     assert cluster.broker(1).epoch == broker_epoch(1)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"listeners": [Listener("A", "h", 65_535, 0)]},
+        {"listeners": [Listener("A" * 255, "h" * 255, 1, 0)]},
+        {"rack": "r" * 255},
+        {"rack": None},
+        {"rack": ""},
+    ],
+    ids=["port", "names", "rack", "no rack", "empty rack"],
+)
+def test_longest_names_and_highest_port_are_accepted(cluster: BrokerHarness, fields: dict[str, Any]) -> None:
+    assert cluster.register(4, **fields).error_code == ErrorCode.NONE
+
+
 # A new incarnation while the previous one may be alive
 
 
@@ -151,6 +167,17 @@ def test_unclean_incarnation_leaves_every_isr_before_it_registers(cluster: Broke
     assert (partition.isr, partition.elr, partition.leader) == ((2, 3), (), 2)
     assert (partition.leader_epoch, partition.partition_epoch) == (1, 1)
     assert cluster.kinds() == ["PartitionChangeRecord", "RegisterBrokerRecord"]
+
+
+@pytest.mark.parametrize(("partitions", "error"), [(3, 0), (4, ErrorCode.DUPLICATE_BROKER_REGISTRATION)])
+def test_incarnation_with_more_partitions_than_a_step_is_fenced_before_it_is_replaced(
+    cluster: BrokerHarness, partitions: int, error: int
+) -> None:
+    cluster.controller.settings = ControllerSettings(max_partitions_per_step=3)
+    for number in range(1, partitions):
+        cluster.apply(partition_record(PartitionId(TOPIC_ID, number), Partition((1,), (1,), 1)))
+    cluster.now_ms = SESSION_MS
+    assert cluster.register(1, start=1).error_code == error
 
 
 @pytest.mark.parametrize("is_clean", [True, False])

@@ -30,6 +30,7 @@ def test_expired_brokers_are_ordered_by_last_contact(sessions: BrokerSessions) -
     sessions.touch(1, 10, 5, 30.0)
     sessions.touch(3, 30, 5, 20.0)
     assert sessions.expired(99.9) == []
+    assert sessions.expired(100.0) == [2]
     assert sessions.expired(119.9) == [2]
     assert sessions.expired(200.0) == [2, 3, 1]
 

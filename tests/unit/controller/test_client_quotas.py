@@ -60,6 +60,15 @@ def test_unchanged_quotas_are_not_written() -> None:
     assert plan_alter_client_quotas(controller.controller, request, 1).records == []
 
 
+@pytest.mark.parametrize(("count", "is_named"), [(16, False), (17, True)])
+def test_entity_has_at_most_sixteen_changes(count: int, is_named: bool) -> None:
+    request = wire.AlterClientQuotasRequest([entry(ALICE, *[set_to(1.0)] * count)], False)
+    response: Any = plan_alter_client_quotas(SecurityController().controller, request, 1).response
+    (refused,) = response.entries
+    assert refused.error_code == ErrorCode.INVALID_REQUEST
+    assert ("more than 16 changes" in refused.error_message) is is_named
+
+
 def test_validation_changes_nothing() -> None:
     controller = SecurityController()
     assert alter(controller, entry(ALICE, set_to(10.0)), validate_only=True) == [0]
@@ -102,6 +111,17 @@ def test_entity_occurs_once_per_request() -> None:
     controller = SecurityController()
     assert alter(controller, entry(ALICE, set_to(1.0)), entry(ALICE, set_to(2.0))) == [42, 42]
     assert alter(controller, entry({"ip": None}, set_to(3.0, "connection_creation_rate"))) == [0]
+
+
+def test_large_entries_are_refused_with_a_small_result() -> None:
+    """50,000 types of one entity, and 50,000 quotas of it, must not take the time to examine each."""
+    controller = SecurityController()
+    types = wire.EntryData([wire.EntityData("user", str(number)) for number in range(1000)], [set_to(1.0)])
+    request = wire.AlterClientQuotasRequest([types, entry(ALICE, *[set_to(1.0)] * 17)], False)
+    result = plan_alter_client_quotas(controller.controller, request, 1)
+    entries = result.response.entries  # type: ignore[attr-defined]  # of this API
+    assert [(each.error_code, len(each.entity)) for each in entries] == [(42, 3), (42, 1)]
+    assert list(result.records) == []
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "2001:db8::1"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.controller.config_requests import plan_alter_configs, plan_incremental_alter_configs
+from quorumd.controller.config_requests import MAX_CONFIGS, plan_alter_configs, plan_incremental_alter_configs
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.errors import ErrorCode
 from quorumd.protocol.config_resource_type import ConfigResourceType
@@ -71,6 +71,20 @@ def test_resource_that_is_named_twice_gets_one_error_and_no_change(cluster: Topi
     result = incremental(cluster, ("orders", GOOD), ("users", GOOD), ("orders", (SEGMENT, "2000000")))
     assert codes_in(result) == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
     assert changes_in(result) == [("users", *GOOD)]
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(MAX_CONFIGS, ErrorCode.NONE), (MAX_CONFIGS + 1, ErrorCode.INVALID_REQUEST)]
+)
+def test_resource_has_a_limited_number_of_configs(
+    cluster: TopicHarness, number: int, error: ErrorCode
+) -> None:
+    configs = [newer.AlterableConfig(f"key-{each}", SET, "1") for each in range(number)]
+    resource = newer.AlterConfigsResource(int(ConfigResourceType.BROKER), "1", configs)
+    request = newer.IncrementalAlterConfigsRequest([resource])
+    result = plan_incremental_alter_configs(cluster.controller, request, 1)
+    assert codes_in(result) == [error]
+    assert len(changes_in(result)) == (0 if error else number)
 
 
 def test_validate_only_changes_nothing(cluster: TopicHarness) -> None:

@@ -118,6 +118,23 @@ def test_invalid_registration_writes_no_record(controller: Controller, wrong: di
     assert "is not registered: " in reply.error_message
 
 
+@pytest.mark.parametrize(
+    "valid",
+    [
+        {"controller_id": 0},
+        {"listeners": [Listener(str(number), "h", 1, 0) for number in range(100)]},
+        {"listeners": [Listener("N" * 255, "h" * 255, 1, 0)]},
+        {"listeners": [Listener("N", "h", 1, 3)]},
+        {"features": [Feature("f" * 255, 0, 0), FEATURE]},
+        {"features": [Feature("metadata.version", 25, 25)]},
+    ],
+    ids=repr,
+)
+def test_registration_at_its_limits_is_recorded(controller: Controller, valid: dict[str, Any]) -> None:
+    reply, records = register(controller, **valid)
+    assert (reply.error_code, len(records)) == (0, 1)
+
+
 def test_highest_port_is_65535(controller: Controller) -> None:
     assert register(controller, listeners=[Listener("N", "h", 65_535, 0)])[0].error_code == 0
     reply, _ = register(controller, listeners=[Listener("N", "h", 65_536, 0)])

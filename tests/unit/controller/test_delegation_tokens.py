@@ -91,6 +91,13 @@ def test_token_may_have_another_owner_and_a_shorter_life(controller: SecurityCon
     assert response.expiry_timestamp_ms == response.max_timestamp_ms == controller.now_ms + HOUR
 
 
+@pytest.mark.parametrize("lifetime", [-1, 0])
+def test_token_without_a_lifetime_has_the_longest(controller: SecurityController, lifetime: int) -> None:
+    response = create(controller, lifetime=lifetime)
+    assert response.max_timestamp_ms == controller.now_ms + 10 * HOUR
+    assert create(controller, lifetime=1).max_timestamp_ms == controller.now_ms + 1
+
+
 @pytest.mark.parametrize("requester", [Requester(ANONYMOUS), Requester("User:alice", is_token=True)])
 def test_client_without_an_identity_of_its_own_gets_no_token(
     controller: SecurityController, requester: Requester

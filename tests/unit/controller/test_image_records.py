@@ -23,7 +23,11 @@ from quorumd.protocol.messages.end_transaction_record import EndTransactionRecor
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
-from quorumd.protocol.messages.register_controller_record import ControllerFeature, RegisterControllerRecord
+from quorumd.protocol.messages.register_controller_record import (
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterControllerRecord,
+)
 from quorumd.protocol.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from quorumd.protocol.messages.remove_delegation_token_record import RemoveDelegationTokenRecord
 from quorumd.protocol.messages.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
@@ -119,6 +123,14 @@ def test_default_entity_differs_from_all_names() -> None:
                 7, features=[ControllerFeature("b", 0, 2), ControllerFeature("a", 0, 1)]
             ),
         ),
+        (
+            RegisterControllerRecord(
+                7, end_points=[ControllerEndpoint("A", "h", 1, 0), ControllerEndpoint("B", "h", 2, 0)]
+            ),
+            RegisterControllerRecord(
+                7, end_points=[ControllerEndpoint("B", "h", 2, 0), ControllerEndpoint("A", "h", 1, 0)]
+            ),
+        ),
     ],
     ids=lambda record: type(record).__name__,
 )
@@ -179,6 +191,7 @@ def test_full_intern_pool_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
         assert pool.directories([directory]) is pool.directories([directory])
         assert (pool.replicas([number, 9]), pool.directories([directory])) == ((number, 9), (directory,))
     assert (len(pool._replicas), len(pool._encoded), len(pool._directories)) == (1, 1, 1)
+    assert len(pool._ids) <= 2
 
 
 def test_record_with_unknown_fields_is_kept_as_written() -> None:

@@ -64,6 +64,27 @@ def test_invalid_growth_is_refused(cluster: TopicHarness, target: Any, error: Er
     assert len(cluster.topic("t").partitions) == 2
 
 
+@pytest.mark.parametrize(
+    ("replicas", "problem"),
+    [
+        ([], "has no replicas"),
+        ([1], "has 1 replicas, but the other partitions of the topic have 2"),
+        ([1, 1], "has duplicate brokers: [1, 1]"),
+        ([1, 9], "names broker 9, which is not registered"),
+        ([3, 4], "has no active replica: [3, 4] are all fenced or in controlled shutdown"),
+    ],
+)
+def test_refused_assignment_names_its_problem(
+    cluster: TopicHarness, replicas: list[int], problem: str
+) -> None:
+    cluster.controller.image.brokers[4] = a_broker(4, draining=True)
+    ((_, code, text),) = cluster.grow(("t", 3, [replicas]))
+    assert (code, text) == (
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        f"The assignment of partition 2 {problem}.",
+    )
+
+
 def test_topic_does_not_grow_with_too_few_brokers(cluster: TopicHarness) -> None:
     for number in (1, 2, 3):
         cluster.controller.image.brokers[number] = a_broker(number, fenced=True)

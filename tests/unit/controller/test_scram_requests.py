@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from quorumd.controller.scram_requests import (
@@ -18,6 +20,9 @@ from quorumd.protocol.messages.alter_user_scram_credentials_request import (
 from quorumd.protocol.messages.describe_user_scram_credentials_request import (
     DescribeUserScramCredentialsRequest,
     UserName,
+)
+from quorumd.protocol.messages.describe_user_scram_credentials_response import (
+    DescribeUserScramCredentialsResult,
 )
 from tests.support.protocol.steps import run_steps
 from tests.support.security.controllers import SecurityController
@@ -78,13 +83,16 @@ def test_user_is_altered_once_per_request() -> None:
     assert list(controller.image.security.scram) == [(1, "alice")]
 
 
-def describe(controller: SecurityController, *names: str) -> dict[str, tuple[int, list[int]]]:
+def described(controller: SecurityController, *names: str) -> Sequence[DescribeUserScramCredentialsResult]:
     users = [UserName(name) for name in names] or None
     request = DescribeUserScramCredentialsRequest(users)
-    _, response = run_steps(describe_user_scram_credentials(controller.image, request))
+    return run_steps(describe_user_scram_credentials(controller.image, request))[1].results
+
+
+def describe(controller: SecurityController, *names: str) -> dict[str, tuple[int, list[int]]]:
     return {
         each.user: (each.error_code, [info.mechanism for info in each.credential_infos])
-        for each in response.results
+        for each in described(controller, *names)
     }
 
 
@@ -98,6 +106,19 @@ def test_credentials_are_described_without_secrets() -> None:
         "carol": (ErrorCode.RESOURCE_NOT_FOUND, []),
     }
     assert describe(controller, "bob", "bob") == {"bob": (ErrorCode.DUPLICATE_RESOURCE, [])}
+
+
+def test_errors_of_described_users_have_reasons() -> None:
+    controller = SecurityController()
+    alter(controller, upsertion())
+    reasons = {
+        each.user: each.error_message for each in described(controller, "alice", "bob", "carol", "carol")
+    }
+    assert reasons == {
+        "alice": None,
+        "bob": "The user has no SCRAM credential.",
+        "carol": "A user must not occur twice in a request.",
+    }
 
 
 def test_users_are_not_compared_with_all_others_of_a_request() -> None:

@@ -49,6 +49,16 @@ def test_acls_are_indexed() -> None:
     assert (index.counts, index.entries, dict(index.prefix_lengths)) == ({}, {}, {ResourceType.TOPIC: ()})
 
 
+def test_lengths_of_host_ranges_are_those_of_the_acls() -> None:
+    image = ClusterImage()
+    wide, narrow = ACL._replace(host="10.0.0.0/8"), ACL._replace(host="10.1.0.0/16")
+    apply(image, acl_record(wide, 1), acl_record(narrow, 2))
+    lengths = image.security.acls.range_lengths
+    assert lengths[4] == ((16, 1), (8, 1))
+    apply(image, RemoveAccessControlEntryRecord(KafkaUuid((1).to_bytes(16, "big"))))
+    assert lengths[4] == ((16, 1),)
+
+
 def test_acl_with_a_known_id_replaces_the_earlier_one() -> None:
     image = ClusterImage()
     apply(image, acl_record(ACL, 1), acl_record(ACL._replace(name="x"), 1))
@@ -109,8 +119,9 @@ def test_tokens_are_found_by_id() -> None:
     renewed = store.token("t1")
     assert renewed is not None
     assert renewed.expires_at_ms == 3_000
+    assert image.security.token_counts == {"User:b": 1}
     apply(image, RemoveDelegationTokenRecord("t1"))
-    assert image.security.tokens == {}
+    assert (image.security.tokens, image.security.token_counts) == ({}, {})
 
 
 def test_token_expires_at_the_earlier_limit() -> None:
@@ -136,6 +147,7 @@ def test_changes_can_be_undone() -> None:
         dict(security.scram),
         {entity: dict(values) for entity, values in security.quotas.items()},
         dict(security.tokens),
+        dict(security.token_counts),
     )
     changes = apply(
         image,
@@ -148,4 +160,5 @@ def test_changes_can_be_undone() -> None:
         RemoveDelegationTokenRecord("t1"),
     )
     undo(reversed(changes))
-    assert (security.acls.entries, security.scram, security.quotas, security.tokens) == before
+    after = (security.acls.entries, security.scram, security.quotas, security.tokens, security.token_counts)
+    assert after == before

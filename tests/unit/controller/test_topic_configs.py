@@ -5,11 +5,32 @@ from math import inf
 import pytest
 
 from quorumd.controller.cluster_image import ALL_BROKERS, ClusterImage
-from quorumd.controller.config_table import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigDefinition, ConfigType
+from quorumd.controller.config_table import (
+    BROKER_CONFIGS,
+    TOPIC_CONFIGS,
+    ConfigDefinition,
+    ConfigType,
+    parse_definitions,
+)
 from quorumd.controller.config_values import parse_value
 from quorumd.controller.effective_configs import ConfigSource, ConfigValue, effective_topic_configs
 from quorumd.controller.topic_configs import validate_topic_configs
 from quorumd.errors import RequestError
+
+
+def test_definitions_are_those_of_one_kind_of_resource() -> None:
+    definitions = """\
+TOPIC a.limit INT =5 1: log.a.limit internal
+TOPIC b.names STRING = - - -
+GROUP a.limit LONG - - - -
+"""
+    assert parse_definitions("TOPIC", definitions) == {
+        "a.limit": ConfigDefinition(ConfigType.INT, "5", "1:", "log.a.limit", True),
+        "b.names": ConfigDefinition(ConfigType.STRING, "", "", None, False),
+    }
+    assert parse_definitions("GROUP", definitions) == {
+        "a.limit": ConfigDefinition(ConfigType.LONG, None, "", None, False)
+    }
 
 
 @pytest.mark.parametrize("name", TOPIC_CONFIGS)

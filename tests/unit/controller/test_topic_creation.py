@@ -173,6 +173,13 @@ def test_request_larger_than_a_batch_names_the_limit() -> None:
     assert list(cluster.controller.image.topic_ids) == ["fits"]
 
 
+def test_configs_of_a_topic_must_fit_into_the_batch() -> None:
+    cluster = TopicHarness(BROKERS, ControllerSettings(max_batch_bytes=430))
+    with_configs = wanted("t", 1, 1, compression_type="gzip", retention_ms="60000")
+    assert cluster.refusal(with_configs)[0] == ErrorCode.POLICY_VIOLATION
+    assert cluster.create(wanted("t", 1, 1))[0].error_code == 0
+
+
 @pytest.mark.parametrize("version", range(2, 8))
 def test_responses_of_every_version_can_be_encoded(cluster: TopicHarness, version: int) -> None:
     request = CreateTopicsRequest([wanted("t", 1, 1), wanted("bad name", 1, 1)])

@@ -13,17 +13,25 @@ from quorumd.security.acls import (
     PatternType,
     Permission,
     ResourceType,
+    host_key,
     host_of_acl,
-    is_host_in,
     is_valid_range,
     java_host,
 )
+from tests.support.security.index import index_of
 
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 
 
 def acl(name: str = "orders", pattern_type: int = LITERAL, host: str = "*") -> Acl:
     return Acl(ResourceType.TOPIC, pattern_type, name, "User:alice", host, Operation.READ, Permission.ALLOW)
+
+
+def covers(allowed: str, host: str) -> bool:
+    """Whether an index finds an ACL with the host `allowed` for the address `host`."""
+    found = acl(host=allowed)
+    index = index_of([found])
+    return index.entries_of(found.pattern, found.principal, index.host_keys(host)) == [found.entry]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +89,24 @@ def test_codes_of_filters_are_checked(field: str) -> None:
     ],
 )
 def test_host_is_covered(host: str, allowed: str, expected: bool) -> None:
-    assert is_host_in(host, allowed) is expected
+    assert covers(allowed, host) is expected
+
+
+def test_ranges_of_one_network_are_found_together() -> None:
+    assert host_key("10.0.0.77/24") == host_key("10.0.0.1/24") == "10.0.0.0/24"
+    written = [acl(host=host) for host in ("10.0.0.77/24", "10.0.0.1/24", "10.0.0.0/25")]
+    index = index_of(written[:2])
+    assert [index.contains(each) for each in written] == [True, True, False]
+    assert len(index.entries_of(written[0].pattern, "User:alice", index.host_keys("10.0.0.9"))) == 2
+
+
+def test_decision_concerns_only_the_hosts_around_an_address() -> None:
+    """With 50,000 hosts a decision took 11 ms when it compared each of them with the address."""
+    hosts = [f"10.{number >> 8}.{number & 255}.1" for number in range(1000)]
+    index = index_of([acl(host=host) for host in (*hosts, "10.0.0.0/8", "10.0.0.0/24", "::/0")])
+    assert index.host_keys("10.0.7.1") == ("10.0.7.1", "*", "10.0.7.0/24", "10.0.0.0/8")
+    found = index.entries_of(acl().pattern, "User:alice", index.host_keys("10.0.7.1"))
+    assert [each.host for each in found] == ["10.0.7.1", "10.0.0.0/8"]
 
 
 def test_ranges_are_validated() -> None:
@@ -113,7 +138,7 @@ def test_index_without_acls_has_no_pattern() -> None:
 @pytest.mark.parametrize("text", ["*", "10.0.0.1", "10.0.0.0/8", "::1", "fe80::/10"])
 def test_host_of_an_acl_applies_to_the_addresses_that_it_names(text: str) -> None:
     address = java_host(text.partition("/")[0] if text != "*" else "10.0.0.1")
-    assert is_host_in(address, host_of_acl(text))
+    assert covers(host_of_acl(text), address)
 
 
 @pytest.mark.parametrize("text", ["", "a.example", "10.0.0", "10.0.0.0/33", "10.0.0.0/x"])

@@ -113,6 +113,10 @@ def test_any_resource_of_a_kind() -> None:
     )
     literal = acl("orders", write, Permission.DENY)
     assert not authorizer(acl(operation=write), literal).authorize_any(ALICE, write, TOPIC)
+    prefix = acl("ord", write, pattern_type=PatternType.PREFIXED)
+    same = prefix._replace(permission=Permission.DENY)
+    assert not authorizer(prefix, same).authorize_any(ALICE, write, TOPIC)
+    assert authorizer(prefix, same._replace(name="orders")).authorize_any(ALICE, write, TOPIC)
 
 
 def test_audit_log_has_denials_and_at_debug_what_is_allowed(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from functools import cache
 from typing import Any
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from quorumd.errors import AuthenticationFailed
+from quorumd.security.sasl import jwt_validator
 from quorumd.security.sasl.exchange import Proof
 from quorumd.security.sasl.jwt_validator import (
+    ALGORITHMS,
+    MAX_KEYS,
     MAX_TOKEN_LENGTH,
     JwtRules,
     JwtValidator,
@@ -117,6 +121,30 @@ def test_token_signed_with_the_public_key_as_a_secret_is_refused() -> None:
         validator().validate(forged)
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("kind", ["EC", "RSA", "OKP"])
+def test_forged_token_is_refused_whatever_the_kind_of_its_key(algorithm: str, kind: str) -> None:
+    """Without another exception, which would stop the node: every client knows the ids of the keys."""
+    found = JwtValidator(RULES, lambda: NOW_S * 1000)
+    found.load_keys(json.dumps({"keys": [public_key(kind)]}))
+    header = b64encode(json.dumps({"alg": algorithm, "kid": kind}).encode(), b"-_").rstrip(b"=").decode()
+    for signature in ("", "AAAA", "A" * 86, "A" * 342):
+        with pytest.raises(AuthenticationFailed):
+            found.validate(f"{header}.e30.{signature}")
+
+
+def public_key(kind: str) -> dict[str, Any]:
+    if kind == "EC":
+        made = jwt.algorithms.ECAlgorithm.to_jwk(key("one").public_key(), as_dict=True)
+    elif kind == "RSA":
+        private = rsa.generate_private_key(65537, 2048)
+        made = jwt.algorithms.RSAAlgorithm.to_jwk(private.public_key(), as_dict=True)
+    else:
+        edwards = ed25519.Ed25519PrivateKey.generate()
+        made = jwt.algorithms.OKPAlgorithm.to_jwk(edwards.public_key(), as_dict=True)
+    return made | {"kid": kind}
+
+
 def test_token_of_another_key_is_refused() -> None:
     with pytest.raises(AuthenticationFailed):
         validator().validate(token(signer="stranger", kid="one"))
@@ -151,12 +179,66 @@ def test_malformed_message_is_refused(message: bytes) -> None:
         OAuthBearerServer(validator()).evaluate(message)
 
 
+def test_message_with_many_pairs_is_refused_before_it_is_parsed() -> None:
+    start, end = b"n,,\x01auth=Bearer x\x01", b"\x01"
+    server = OAuthBearerServer(validator())
+    with pytest.raises(AuthenticationFailed, match="more than 32 pairs"):
+        server.evaluate(start + b"a=b\x01" * 32 + end)
+    assert server.evaluate(start + b"a=b\x01" * 31 + end) == b'{"status":"invalid_token"}'
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[" * 40_000,
+        b'{"a":' * 9_000,
+        b'{"alg":"ES256","kid":' + b"[" * 900 + b"]" * 900 + b"}",
+        b'{"alg":' + b"9" * 40_000 + b"}",
+        b'{"alg":["ES256"],"kid":{"one":1}}',
+        b'{"alg":"ES256","b64":false,"crit":["b64"]}',
+    ],
+    ids=["deep lists", "deep objects", "deep key id", "long number", "wrong types", "detached"],
+)
+def test_token_with_a_hostile_header_is_refused(header: bytes) -> None:
+    """Without an exception of the JSON parser, which would end the callback that received the token."""
+    encoded = b64encode(header, b"-_").rstrip(b"=").decode()
+    with pytest.raises(AuthenticationFailed):
+        validator().validate(f"{encoded}.e30.AAAA")
+
+
 def test_other_authorization_id_is_refused() -> None:
     with pytest.raises(AuthenticationFailed):
         OAuthBearerServer(validator()).evaluate(f"n,a=bob,\x01auth=Bearer {token()}\x01\x01".encode())
 
 
-@pytest.mark.parametrize("document", ["", "{}", '{"keys": 1}', '{"keys": [{"kty": "EC"}]}', '{"keys": [1]}'])
+def test_keys_of_unknown_kinds_are_ignored() -> None:
+    """Identity providers publish keys for other purposes too (RFC 7517, 5)."""
+    keys = [{"kty": "OKP", "crv": "X25519", "kid": "x"}, {"kty": "new", "kid": "y"}, {"kid": "z"}]
+    keys += json.loads(key_set("one"))["keys"]
+    assert list(parse_key_set(json.dumps({"keys": keys}))) == ["one"]
+
+
+def test_number_of_keys_is_bounded() -> None:
+    (one,) = json.loads(key_set("one"))["keys"]
+    with pytest.raises(ValueError, match="more than"):
+        parse_key_set(json.dumps({"keys": [one] * (MAX_KEYS + 1)}))
+
+
+def test_unchanged_key_set_is_not_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients with unknown keys have it read again every few seconds."""
+    found = validator()
+    monkeypatch.setattr(jwt_validator, "parse_key_set", lambda document: {})
+    found.load_keys(key_set("one", "two"))
+    assert found.validate(token()).principal == "User:alice"
+    found.load_keys(key_set("two"))
+    with pytest.raises(AuthenticationFailed):
+        found.validate(token())
+
+
+@pytest.mark.parametrize(
+    "document",
+    [*("", "{}", '{"keys": 1}', '{"keys": [{"kty": "EC"}]}', '{"keys": [1]}'), '{"keys": ' + "[" * 100_000],
+)
 def test_malformed_key_set_is_rejected(document: str) -> None:
     with pytest.raises(ValueError):
         JwtValidator(RULES, lambda: 0).load_keys(document)

@@ -166,6 +166,13 @@ def test_server_refuses_another_exchange_signed_with_the_password(unsigned: str)
     assert side.proof is None
 
 
+def test_message_with_many_attributes_is_refused_before_it_is_parsed() -> None:
+    first = b"n,,n=alice,r=x"
+    with pytest.raises(AuthenticationFailed, match="more than 32 attributes"):
+        server(scram.MECHANISMS[0]).evaluate(first + b",a=b" * 31)
+    assert server(scram.MECHANISMS[0]).evaluate(first + b",a=b" * 30).startswith(b"r=xserver,")
+
+
 def test_exchange_cannot_continue_after_its_end() -> None:
     client, side = (
         scram.ScramClient(scram.MECHANISMS[0], "alice", "secret", "client"),
