@@ -29,10 +29,10 @@ def _holder(disk: Disk, path: str) -> str:
     """The process id in the lock file, as text for an error message; "" if there is none."""
     try:
         file = disk.open(path)
+        try:
+            pid = file.read_at(0, 20).strip()
+        finally:
+            file.close()
     except OSError:
         return ""
-    try:
-        pid = file.read_at(0, 20).strip()
-    finally:
-        file.close()
     return f" (pid {pid.decode()})" if pid.isdigit() else ""

@@ -15,7 +15,7 @@ from quorumd.log.recovery import Recovered, RecoveryReport, recover
 from quorumd.log.retention import SegmentSummary
 from quorumd.log.segment import Segment
 from quorumd.log.snapshot_store import SnapshotStore
-from quorumd.log.tail_cache import TailCache
+from quorumd.log.tail_cache import DEFAULT_CAPACITY, TailCache
 from quorumd.ports import Disk
 from quorumd.protocol.batch_header import BatchHeader, read_header
 from quorumd.protocol.batch_scan import headers
@@ -52,7 +52,7 @@ class SegmentedLog:
         self._epochs = recovered.epochs
         self._checkpoint_path = f"{directory}/{EPOCH_FILE_NAME}"
         self._checkpoint_is_old = read_whole(disk, self._checkpoint_path) != self._epochs.encode()
-        self._tail = TailCache()
+        self._tail = TailCache(min(DEFAULT_CAPACITY, settings.segment_bytes))
         self._dirty: list[Segment] = []
         self._directory_is_dirty = False
         self._retired: list[Segment] = []

@@ -31,7 +31,7 @@ class SampledState:
     applied_lag_s: float = 0.0
     """The age of the last record in the image; 0 on the leader, or if no record is applied."""
     broker: BrokerStatistics | None = None
-    """None without the broker role."""
+    """None without the broker role. A broker with many replicas is sampled less often: see `Monitor`."""
     loop_delay_ms: Histogram = field(default_factory=Histogram)
     """The delay of scheduled work on the event thread, sampled once per second."""
 

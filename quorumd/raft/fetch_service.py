@@ -228,7 +228,6 @@ def respond_with_committed(replica: Replica, leader: Leader, delayed: DelayedFet
     request = delayed.request
     response = FetchResponse(ErrorCode.NONE, replica.id, replica.epoch, leader.high_watermark)
     response.log_start_offset = replica.log.start_offset
-    response.read_round = leader.reads.stamp_response()
     if request.offset < leader.high_watermark:
         response.read_start_offset = request.offset
         response.read_limit = request.max_bytes

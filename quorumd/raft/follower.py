@@ -84,7 +84,6 @@ def apply_fetch_response(replica: Replica, state: Follower, response: FetchRespo
     state.leader_high_watermark = response.high_watermark
     replica.stall_grace_ms = 0.0
     state.read_round = max(state.read_round, response.read_round)
-    replica.failed_elections = 0
     if response.diverging is not None:
         truncate(replica, state, response.diverging)
         return

@@ -287,7 +287,8 @@ class Leader:
 
     @property
     def deadline(self) -> float:
-        return min(self.check_quorum_deadline, self.begin_epoch_deadline, self.next_delay_expiry)
+        # Read after every event: mypyc compiles the minimum of two values.
+        return min(min(self.check_quorum_deadline, self.begin_epoch_deadline), self.next_delay_expiry)
 
 
 RoleState = Unattached | Prospective | Candidate | Leader | Follower | Resigned

@@ -56,7 +56,6 @@ def leave_faulty_leader(replica: Replica, end: OffsetAndEpoch, reason: str) -> N
     """
     effects = replica.effects
     effects.append = effects.truncate_to = effects.reset_to_snapshot = effects.snapshot_chunk = None
-    replica.end = end
     replica.voters.truncate_to(end.offset)
     state = replica.state
     if not isinstance(state, Follower):

@@ -21,7 +21,7 @@ from quorumd.node.leader_role import LeaderRole
 from quorumd.node.sessions.delegating_session import DelegatingSession
 from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.apis import APIS, ApiKey, request_class, response_class
-from quorumd.protocol.connection import Request
+from quorumd.protocol.connection import Request, encode_response
 from quorumd.protocol.response_errors import errors_in, top_level_error
 from quorumd.protocol.routes import Handler, Route, Session, SlicedTask
 from quorumd.protocol.stepped_task import SteppedTask
@@ -166,7 +166,11 @@ def _until_ready(steps: Steps, request: Request[Message]) -> Steps:
 
 def _not_ready(request: Request[Message]) -> Message:
     """The response before the ACLs are loaded. Kafka has no error code for this case."""
-    error = ErrorCode.UNKNOWN_SERVER_ERROR
+    return _error_of_any_api(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _error_of_any_api(request: Request[Message], error: ErrorCode) -> Message:
+    """The response with this error; one without any error if the API has errors in items only."""
     if request.api_key in APIS_WITH_ERROR_RESPONSE:
         return error_response(request, error)
     return top_level_error(request.api_key, error)
@@ -197,6 +201,11 @@ class ExtendedSession(DelegatingSession):
         try:
             message = decode_response(request, response)
         except MalformedMessage:
-            self.outer.respond(request, error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR))
+            refused = _error_of_any_api(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+            # An error that the version of the request cannot express would read as success.
+            if errors_in(decode_response(request, encode_response(request, refused))):
+                self.outer.respond(request, refused)
+            else:
+                self.outer.close()
             return
         self.respond(request, message)

@@ -153,13 +153,14 @@ def _first_name(message: DescribeTopicPartitionsRequest) -> str:
 
 
 class _PageTopic(NamedTuple):
-    """A topic of a page, with its partitions on the page by number."""
+    """A topic of a page, with its partitions on the page from number `first` on; None for one that does not exist."""
 
     name: str
     is_visible: bool
     id: KafkaUuid = ZERO_UUID
     error: ErrorCode = ErrorCode.NONE
-    partitions: Sequence[tuple[int, Partition]] = ()
+    first: int = 0
+    partitions: Sequence[Partition | None] = ()
 
 
 def _page(
@@ -195,8 +196,8 @@ def _collect(
         first = message.cursor.partition_index if message.cursor is not None and name == first_name else 0
         partitions = topic.partitions
         end = min(len(partitions), first + remaining)
-        taken = [(number, partitions[number]) for number in range(first, end) if number in partitions]
-        topics.append(_PageTopic(name, True, topic.id, partitions=taken))
+        taken = [partitions.get(number) for number in range(first, end)]
+        topics.append(_PageTopic(name, True, topic.id, first=first, partitions=taken))
         if end < len(partitions):
             return Cursor(name, end)
         remaining -= len(taken)
@@ -210,10 +211,11 @@ def _described(
     access: Access | None,
 ) -> Generator[None, None, DescribeTopicPartitionsResponse]:
     response = DescribeTopicPartitionsResponse(0, [], cursor)
-    for name, is_visible, topic_id, error, partitions in topics:
+    for name, is_visible, topic_id, error, first, partitions in topics:
         head = DescribeTopicPartitionsResponseTopic(int(error), name, topic_id, name in INTERNAL_TOPICS)
-        for number, partition in partitions:
-            head.partitions.append(described_partition(brokers, number, partition))
+        for number, partition in enumerate(partitions, first):
+            if partition is not None:
+                head.partitions.append(described_partition(brokers, number, partition))
             yield
         if access is not None and is_visible:
             head.topic_authorized_operations = access.operations(ResourceType.TOPIC, name)

@@ -39,8 +39,11 @@ class AlterPartitionOrder:
         """Classify a connection with a request of the registered incarnation of a broker."""
         if number < self._first_connection:
             return ConnectionOrder.BEFORE_LEADERSHIP
-        epoch, newest = self._newest_connection.get(broker_id, (broker_epoch, number))
-        if epoch == broker_epoch and number < newest:
+        newest = self._newest_connection.get(broker_id)
+        current = (broker_epoch, number)
+        if newest == current:
+            return ConnectionOrder.CURRENT
+        if newest is not None and newest[0] == broker_epoch and number < newest[1]:
             return ConnectionOrder.SUPERSEDED
-        self._newest_connection[broker_id] = (broker_epoch, number)
+        self._newest_connection[broker_id] = current
         return ConnectionOrder.CURRENT

@@ -142,7 +142,8 @@ class SessionAuthentication:
         is_too_soon = now_ms - self._authenticated_at_ms < MIN_REAUTHENTICATION_MS
         mechanisms = list(self._sasl.mechanisms)
         if self._exchange is not None or is_too_soon:
-            return Reply(SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE, mechanisms))
+            illegal = SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE, mechanisms)
+            return Reply(illegal, closes=self._exchange is not None)
         is_changed = self.proof is not None and mechanism != self._mechanism
         if mechanism not in mechanisms or is_changed:
             problem = (

@@ -131,8 +131,6 @@ class FairShares:
 
     def record_held_bytes(self, member: Member, held_bytes: int) -> None:
         """Record what a connection holds now, and abort the largest holder if all hold too much."""
-        if held_bytes < MIN_COUNTED_BYTES and member not in self._holders:
-            return
         self._count(member, held_bytes)
         if self._held_bytes <= self._max_held_bytes:
             return

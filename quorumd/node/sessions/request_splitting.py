@@ -2,8 +2,9 @@
 
 Each part is planned and appended atomically like a request of its own; other work runs between two parts. Kafka's
 admin APIs guarantee no more: every topic, partition or resource has its own result. Some items stay in the same part:
-a topic with all its new partitions, and items with the same name, which are an error. Duplicate partitions in
-different parts are planned one after the other. Limits on the whole request, such as the number of new partitions,
+a topic with all its new partitions, and items with the same name, which are an error: if there are many, they are
+divided so that each part still has two of them. Duplicate partitions in different parts are planned one after the
+other. Limits on the whole request, such as the number of new partitions,
 are computed before it is split and passed to the planner of each part.
 
 The records of a reassignment or election are the same as without splitting, except for the effects of other requests
@@ -22,6 +23,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from quorumd.controller.acl_requests import acls_to_delete
 from quorumd.controller.broker_registration import partitions_to_unregister
 from quorumd.controller.client_quotas import entity_of
+from quorumd.controller.config_requests import MAX_CONFIGS
 from quorumd.controller.controller import Controller
 from quorumd.controller.elections import partitions_to_elect
 from quorumd.controller.partition_creation import prepare_growth, requested_growth
@@ -31,6 +33,7 @@ from quorumd.controller.request_context import WHOLE_REQUEST, PartContext
 from quorumd.controller.topic_creation import new_partitions, prepare_topic, requested_partitions
 from quorumd.controller.topic_deletion import as_named, named_topic
 from quorumd.ids import KafkaUuid
+from quorumd.node.sessions.repeated_items import first_two, in_pieces, together
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicState
@@ -42,6 +45,10 @@ _REMOVALS_PER_CHANGE = 8
 """Partitions of a topic that can be removed in the time of one change."""
 ITEMS_PER_SLICE: Final = 1000
 """Items that are grouped or counted between two iterations of the event loop: one or two milliseconds."""
+_RESOURCE_COST = 2
+"""Cost of changing one config of one resource, in changed partitions."""
+_CONFIGS_PER_CHANGE = 4
+"""Further configs of a resource that can be changed in the time of one changed partition."""
 _DESCRIBE_COST = 8
 """Cost of describing the configs of one resource, in changed partitions."""
 
@@ -64,7 +71,8 @@ class SplitRule(NamedTuple):
     cost: int | Callable[[Controller, Any], int] = 1
     """The cost of an item in partitions; a number if all items cost the same."""
     name: Callable[[Controller, Any], Hashable] | None = None
-    """Items with the same name stay in one part."""
+    """Items with the same name stay in one part, or are divided by `repeated`."""
+    repeated: Callable[[Sequence[_Listed], int], Iterator[Sequence[_Listed]]] = together
     growth: Callable[[Controller, Any], int] | None = None
     """The number of partitions that an item would create; the planner of each part gets that of the whole request."""
     prepare: Callable[[Controller, Any], Preparation] | None = None
@@ -82,8 +90,8 @@ class SplitRule(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the items are independent of each other and of what the controller knows."""
-        special = (self.name, self.growth, self.prepare, self.expand, self.select)
+        """Whether the items that a request names are independent of each other and of what the controller knows."""
+        special = (self.name, self.growth, self.prepare, self.select)
         return isinstance(self.cost, int) and not self.also and special == (None,) * len(special)
 
     def cost_of(self, controller: Controller, item: object) -> int:
@@ -125,7 +133,7 @@ def parts_of(
     if rule.select is not None:
         selections = rule.select(controller, message, max_partitions)
         return None if selections is None else _selected_parts(message, rule, selections)
-    if request.api_key in _PLAIN_APIS:
+    if rule.is_plain:
         return parts_of_lists(message, rule, max_partitions)
     if _is_small(controller, message, rule, max_partitions):
         return None
@@ -213,7 +221,7 @@ def _flat_parts(
     context = yield from _total_growth(controller, rule, groups)
     group: list[_Listed] = []
     budget = max_partitions
-    for named in groups:
+    for named in (piece for each in groups for piece in rule.repeated(each, max_partitions)):
         cost = sum(rule.cost_of(controller, item) for _, item in named)
         if group and cost > budget:
             yield RequestPart(_copy_of_listed(message, rule, group), 0, context)
@@ -376,7 +384,7 @@ def _append_merged(
 def _equal_except(item: object, other: object, except_field: str) -> bool:
     """Whether both items are equal apart from the field `except_field`: a response need not contain all items."""
     assert isinstance(item, MessageStruct)
-    return all(name == except_field or getattr(item, name) == getattr(other, name) for name in item.__slots__)
+    return all(name == except_field or getattr(item, name) == getattr(other, name) for name in item.FIELDS)
 
 
 class _NamesResource(Protocol):
@@ -386,6 +394,10 @@ class _NamesResource(Protocol):
 
 class _HasName(Protocol):
     name: str
+
+
+class _HasConfigs(Protocol):
+    configs: list[object]
 
 
 def _resource(controller: Controller, requested: _NamesResource) -> Hashable:
@@ -398,7 +410,13 @@ def _name(controller: Controller, requested: _HasName) -> Hashable:
     return requested.name
 
 
-_ALTER_CONFIGS: Final = SplitRule(("resources",), ("responses",), 2, _resource)
+def _config_changes(controller: Controller, requested: _HasConfigs) -> int:
+    """The cost of changing configs of a resource."""
+    del controller
+    return _RESOURCE_COST + min(len(requested.configs), MAX_CONFIGS) // _CONFIGS_PER_CHANGE
+
+
+_ALTER_CONFIGS: Final = SplitRule(("resources",), ("responses",), _config_changes, _resource, first_two)
 
 SPLIT_RULES: Final[dict[int, SplitRule]] = {
     ApiKey.CREATE_TOPICS: SplitRule(
@@ -406,8 +424,8 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
         ("topics",),
         lambda controller, requested: 1 + requested_partitions(controller, requested),
         _name,
-        new_partitions,
-        prepare_topic,
+        growth=new_partitions,
+        prepare=prepare_topic,
     ),
     ApiKey.DELETE_TOPICS: SplitRule(
         ("topics",),
@@ -421,16 +439,19 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
         ("results",),
         lambda controller, requested: 1 + requested_growth(controller, requested),
         _name,
-        requested_growth,
-        prepare_growth,
+        growth=requested_growth,
+        prepare=prepare_growth,
     ),
     ApiKey.CREATE_ACLS: SplitRule(("creations",), ("results",)),
     ApiKey.DELETE_ACLS: SplitRule(("filters",), ("filter_results", "matching_acls"), select=acls_to_delete),
     ApiKey.ALTER_CLIENT_QUOTAS: SplitRule(
-        ("entries",), ("entries",), name=lambda controller, requested: entity_of(requested)
+        ("entries",),
+        ("entries",),
+        name=lambda controller, requested: entity_of(requested),
+        repeated=in_pieces,
     ),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: SplitRule(
-        ("deletions",), ("results",), name=_name, also="upsertions"
+        ("deletions",), ("results",), name=_name, repeated=first_two, also="upsertions"
     ),
     ApiKey.ALTER_CONFIGS: _ALTER_CONFIGS,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _ALTER_CONFIGS,
@@ -454,7 +475,6 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
         ("directories", "topics", "partitions"), ("directories", "topics", "partitions")
     ),
 }
-_PLAIN_APIS: Final = frozenset(key for key, rule in SPLIT_RULES.items() if rule.is_plain)
 
 
 def _partitions_of(controller: Controller, requested: str | DeleteTopicState) -> int:

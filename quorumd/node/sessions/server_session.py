@@ -108,7 +108,7 @@ class ServerSession:
     def held_bytes(self) -> int:
         """Memory that the node needs for this connection: requests and unsent responses."""
         transport = self._transport
-        return self._connection.gathered_bytes + (transport.unsent_bytes if transport is not None else 0)
+        return self._connection.gathered_bytes + (transport.held_bytes if transport is not None else 0)
 
     def continue_reading(self) -> None:
         """Handle requests that were received in an earlier iteration."""
@@ -279,7 +279,14 @@ class ServerSession:
             self.respond_encoded(request, reply.message.auth_bytes)
         else:
             self.respond(request, reply.message)
-            self._is_closing = self._is_closing or reply.closes
+            if reply.closes:
+                self._drop_queued()
+
+    def _drop_queued(self) -> None:
+        """Close the connection after the responses to earlier requests, without handling the queued ones."""
+        self._is_closing = True
+        while self._queued:
+            self._connection.respond_nothing(self._queued.popleft())
 
     def _continue_decoding(self, request: Request[Message], steps: int) -> int:
         """Decode up to `steps` elements, and count their memory."""
@@ -353,7 +360,6 @@ class ServerSession:
     def closed(self, reason: str, refused: bool) -> None:
         del reason, refused
         self._transport = None
-        self._received_at.clear()
         self._queued.clear()
         self._shares.release(self)
         self._call_on_unblocked()
@@ -440,12 +446,14 @@ class ServerSession:
         transport = self._transport
         if transport is None:
             return
-        out = self._connection.take_output()
-        if out:
-            transport.write(out)
-            self._largest_write = max(self._largest_write, len(out))
-        unsent_bytes = transport.unsent_bytes
-        self._shares.record_held_bytes(self, self._connection.gathered_bytes + unsent_bytes)
+        parts = self._connection.take_parts()
+        if parts:
+            transport.write_parts(parts)
+            written = 0
+            for part in parts:
+                written += len(part)
+            self._largest_write = max(self._largest_write, written)
+        self._shares.record_held_bytes(self, self.held_bytes)
         if self._transport is None:
             return
         if self._is_closing and not self._connection.pending:
@@ -454,7 +462,7 @@ class ServerSession:
             return
         if self._is_paused:
             self._resume_reading(transport)
-        if unsent_bytes > MAX_UNSENT_BYTES + self._largest_write:
+        if transport.unsent_bytes > MAX_UNSENT_BYTES + self._largest_write:
             self._shares.warn(
                 "unread", f"aborting the connection from {self.origin.peer}: the client reads no responses"
             )

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from quorumd.protocol.routes import SlicedTask
+
+TASKS_AT_ONCE: Final = 8
+"""Tasks that take turns, while later ones wait for the end of one. A page of 2,000 partitions needs a megabyte until
+it is encoded, so that clients could make a node need as many megabytes as they have connections."""
 
 
 class SliceScheduler:
@@ -16,6 +21,7 @@ class SliceScheduler:
         self.slice_size = slice_size
         self._budget = slice_size
         self._waiting: deque[SlicedTask] = deque()
+        """The tasks that take turns, then those that have not begun."""
         self._is_scheduled = False
 
     def begin(self, task: SlicedTask) -> None:
@@ -36,7 +42,7 @@ class SliceScheduler:
     def _advance(self, task: SlicedTask) -> None:
         self._budget -= max(1, task.advance(self._budget))
         if not task.is_done:
-            self._waiting.append(task)
+            self._waiting.insert(TASKS_AT_ONCE - 1, task)
 
     def _schedule(self) -> None:
         """Schedule the next iteration if tasks wait or the budget is partly used and must be renewed."""

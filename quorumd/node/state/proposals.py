@@ -26,14 +26,18 @@ MAX_BATCH_BYTES = 8 * 1024 * 1024 - 64 * 1024
 """Maximum size of the records in a batch (`size_of_records`): stock readers accept batches of up to 8 MiB."""
 
 
-class Proposal(NamedTuple):
-    """Records that are appended together or not at all."""
+class Proposal:
+    """Records that are appended together or not at all. `size`: their size in a batch."""
 
-    values: Sequence[bytes]
-    size: int
-    """The size of the records in a batch."""
-    changes: Sequence[UndoEntry]
-    callback: CommitCallback
+    __slots__ = ("callback", "changes", "size", "values")
+
+    def __init__(
+        self, values: Sequence[bytes], size: int, changes: Sequence[UndoEntry], callback: CommitCallback
+    ) -> None:
+        self.values = values
+        self.size = size
+        self.changes = changes
+        self.callback = callback
 
 
 class AppendedBatch(NamedTuple):

@@ -157,8 +157,7 @@ class StateMachine:
 
     def committed(self, high_watermark: int) -> None:
         """Schedule the application of records below the new high watermark."""
-        if high_watermark > self.committed_offset:
-            self.committed_offset = high_watermark
+        self.committed_offset = max(self.committed_offset, high_watermark)
         while self._uncommitted and self._uncommitted[0].end_offset <= high_watermark:
             self._uncommitted.popleft()
         self._schedule_work(self._call_later)
@@ -209,7 +208,6 @@ class StateMachine:
             self._reading = None
         if self._uncommitted:
             self._rollback_offset = self.committed_offset
-            self.applied_offset = min(self.applied_offset, self._uncommitted[-1].end_offset)
             self._rolling_back.extend(self._uncommitted)
             self._uncommitted.clear()
         elif not self._rolling_back:

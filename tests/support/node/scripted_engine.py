@@ -34,6 +34,7 @@ class ScriptedEngine:
     log_is_empty: bool = False
     is_blank: bool = False
     contact_limit_ms: int = 2000
+    handover_complete: bool = False
     needs_leader: bool = False
 
     def contact_ms(self, now: float) -> float:

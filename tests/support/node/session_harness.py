@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from random import Random
@@ -19,6 +19,7 @@ from quorumd.protocol.apis import ApiKey, request_class
 from quorumd.protocol.connection import ClientConnection, Request
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.messages.metadata_response import MetadataResponse
+from quorumd.protocol.output_buffer import Part, whole
 from quorumd.protocol.routes import Route, Session
 from quorumd.quotas.client_quotas import NO_QUOTAS, ClientQuotas
 from quorumd.security.credentials import NoCredentials
@@ -46,6 +47,7 @@ class RecordingTransport:
         self.peer = "192.0.2.7:4711"
         self.principal = "User:alice"
         self.unsent_bytes = 0
+        self.stored_bytes = 0
         self.writes: list[bytes] = []
         self.is_closed = False
         self.reading: list[str] = []
@@ -54,6 +56,9 @@ class RecordingTransport:
     def write(self, data: bytes) -> None:
         if not self.is_closed:
             self.writes.append(data)
+
+    def write_parts(self, parts: Sequence[Part]) -> None:
+        self.write(b"".join(map(whole, parts)))
 
     def close(self) -> None:
         self.is_closed = True
@@ -69,12 +74,16 @@ class RecordingTransport:
 
     def reserve_for_host(self) -> None: ...
 
+    @property
+    def held_bytes(self) -> int:
+        return self.unsent_bytes - self.stored_bytes
+
     def call_when_sent(self, callback: Callable[[], None]) -> None:
         self.on_sent = callback
 
     def send_all(self) -> None:
         """Send all queued bytes."""
-        self.unsent_bytes = 0
+        self.unsent_bytes = self.stored_bytes = 0
         callback, self.on_sent = self.on_sent, None
         if callback is not None:
             callback()

@@ -112,6 +112,17 @@ class TestFlush:
             assert flushed <= report.end_offset <= len(batches)
             assert read_all(log) == b"".join(batches[: report.end_offset])
 
+    def test_truncated_records_do_not_return_after_a_crash(self) -> None:
+        """Also those of whole segments, although nothing is flushed after the truncation."""
+        for seed in range(20):
+            disk = fresh_disk(seed)
+            log = open_log(disk, "log")
+            batches = fill(log, 30)
+            log.begin_flush()()
+            log.truncate(5)
+            restart_after_power_loss(disk)
+            assert read_all(open_log(disk, "log")) == b"".join(batches[:5])
+
     def test_one_at_a_time(self, disk: Disk, directory: str) -> None:
         log = open_log(disk, directory)
         flush = log.begin_flush()

@@ -10,6 +10,7 @@ from quorumd.log.atomic_file import read_whole
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.simulator.environment.disk import SimulatedDisk
 from tests.support.log.small_logs import (
+    SMALL,
     batch,
     fail_with_disk_full,
     fail_with_io_error,
@@ -41,6 +42,18 @@ class TestFullDisk:
         log.close()
         log = open_log(memory_disk, directory)
         assert read_all(log) == b"".join(batches)
+
+    def test_accepts_appends_again_once_exactly_the_reserve_is_free(
+        self, memory_disk: SimulatedDisk, directory: str
+    ) -> None:
+        log = open_log(memory_disk, directory)
+        memory_disk.capacity = memory_disk.used_bytes() + 100
+        self.fill_up(log)
+        reserve_bytes = SMALL.reserve_bytes
+        memory_disk.capacity += reserve_bytes - 1 - log.free_bytes()
+        assert (log.free_bytes(), log.has_free_space()) == (reserve_bytes - 1, False)
+        memory_disk.capacity += 1
+        assert (log.free_bytes(), log.has_free_space()) == (reserve_bytes, True)
 
     def test_partial_write_is_removed(self) -> None:
         for seed in range(60):

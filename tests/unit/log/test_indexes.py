@@ -111,6 +111,13 @@ def test_largest_timestamp_is_that_of_all_batches() -> None:
     assert filled([(BASE, 0, 60, 7), (BASE + 1, 60, 60, 9), (BASE + 2, 120, 60, 8)]).largest_timestamp_ms == 9
 
 
+def test_largest_timestamp_can_be_that_of_a_batch_that_is_not_indexed() -> None:
+    indexes = filled([(BASE, 0, 60, 7)])
+    for offset, timestamp_ms in ((BASE + 3, 9), (BASE + 4, 9), (BASE + 5, 8)):
+        indexes.update_largest_timestamp(offset, timestamp_ms)
+    assert (indexes.largest_timestamp_ms, indexes.largest_timestamp_offset) == (9, BASE + 3)
+
+
 def test_loaded_files_continue_as_if_never_written() -> None:
     for seed in range(20):
         batches = some_batches(seed)
@@ -125,6 +132,16 @@ def test_loaded_files_continue_as_if_never_written() -> None:
                 loaded.add(*batch)
             assert loaded.offset_index() == filled(batches).offset_index()
             assert loaded.largest_timestamp_ms == filled(batches).largest_timestamp_ms
+
+
+def test_loaded_timestamps_have_64_bits() -> None:
+    late = 1_764_400_000_000
+    batches = [(BASE + number, 60 * number, 60, late + number * 2**32) for number in range(7)]
+    indexes = filled(batches)
+    loaded = SegmentIndexes(BASE, INTERVAL)
+    assert loaded.load(indexes.offset_index(), indexes.time_index(), 7 * 60)
+    assert loaded.time_index() == indexes.time_index()
+    assert loaded.largest_timestamp_ms == late + 6 * 2**32
 
 
 def test_files_that_cannot_be_indexes_are_not_loaded() -> None:

@@ -42,7 +42,8 @@ def test_hint_skips_earlier_batches_without_changing_the_result(start: int) -> N
     base, position = log.seek_hint(start)
     assert base <= start
     assert position <= (start - base) * BATCH_SIZE < position + 150 + 2 * BATCH_SIZE
-    for seek_hint in ((base, position), (base, 10 * BATCH_SIZE), (base, 1 << 40), (base + 1, 5)):
+    end = disk.open(f"log/{base:020}.log").size()
+    for seek_hint in ((base, position), (base, 10 * BATCH_SIZE), (base, end), (base, 1 << 40), (base + 1, 5)):
         found = [header.base_offset for _, header in read_log(disk, "log", start, 30, seek_hint)]
         assert found == list(range(start, 30))
 

@@ -67,6 +67,17 @@ def test_snapshots_count_towards_the_size_limit() -> None:
     assert new_log_start(active, many, 55, replace(NEVER, retention_bytes=0), 0) == (40, 1)
 
 
+def test_segment_that_ends_at_the_snapshot_is_deleted() -> None:
+    snapshots = [StoredSnapshot(OffsetAndEpoch(offset, 1), 0, 0) for offset in (20, 45)]
+    limit = replace(NEVER, retention_bytes=350)
+    assert new_log_start(SEGMENTS, snapshots, 50, limit, 0) == OffsetAndEpoch(20, 1)
+    between = StoredSnapshot(OffsetAndEpoch(30, 1), 0, 0)
+    assert new_log_start(SEGMENTS, [snapshots[0], between, snapshots[1]], 50, limit, 0) == (20, 1), (
+        "it frees enough"
+    )
+    assert new_log_start(SEGMENTS[:1], snapshots, 50, replace(NEVER, retention_bytes=0), 0) is None
+
+
 def test_retention_is_idempotent() -> None:
     assert new_log_start(SEGMENTS[2:], SNAPSHOTS[1:], 50, replace(NEVER, retention_bytes=0), 10**9) is None
 

@@ -170,6 +170,20 @@ class TestAppendAndRead:
             log.read(2, 100)
 
 
+def test_indexes_of_a_truncated_segment_are_those_of_its_batches(
+    memory_disk: SimulatedDisk, directory: str
+) -> None:
+    log, other = open_log(memory_disk, directory), open_log(memory_disk, "other")
+    fill(log, 9)
+    log.truncate(5)
+    for each, count in ((log, 3), (other, 8)):
+        fill(each, count)
+        each.close()
+    for suffix in ("index", "timeindex"):
+        name = f"{0:020d}.{suffix}"
+        assert read_whole(memory_disk, f"{directory}/{name}") == read_whole(memory_disk, f"other/{name}")
+
+
 class TestRoll:
     def test_by_size(self, disk: Disk, directory: str) -> None:
         log = open_log(disk, directory)
@@ -184,6 +198,12 @@ class TestRoll:
         log.close()
         log = open_log(disk, directory)
         assert read_all(log) == b"".join(batches)
+        log.close()
+
+    def test_segment_may_have_exactly_its_maximum_size(self, disk: Disk, directory: str) -> None:
+        log = open_log(disk, directory, LogSettings(segment_bytes=2 * BATCH_SIZE, allocate_bytes=0))
+        fill(log, 5)
+        assert log._base_offsets == [0, 2, 4]
         log.close()
 
     def test_by_age(self, disk: Disk, directory: str) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
-from quorumd.errors import CorruptLog, StorageError
+from quorumd.errors import CorruptLog, DirectoryInUse, StorageError
 from quorumd.ids import KafkaUuid
 from quorumd.log.atomic_file import read_whole, write_atomically
 from quorumd.log.directory_lock import lock_directory
 from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
 from quorumd.log.partition_metadata import ensure_partition_metadata, read_topic_id
 from quorumd.ports import Disk
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.event_heap import EventHeap, Process
 
 
 def test_partition_metadata_is_written_once(disk: Disk, directory: str) -> None:
@@ -46,8 +50,9 @@ def test_high_watermark_is_found_among_other_partitions(disk: Disk, directory: s
     checkpoint = HighWatermarkCheckpoint(disk, directory)
     write_atomically(disk, path, b"0\n2\nother 0 9\n__cluster_metadata 0 12\n")
     assert checkpoint.load() == 12
-    write_atomically(disk, path, b"0\n1\nother 0 9\n")
-    assert checkpoint.load() == 0
+    for without in (b"0\n1\nother 0 9\n", b"0\n0\n"):
+        write_atomically(disk, path, without)
+        assert checkpoint.load() == 0
 
 
 @pytest.mark.parametrize(
@@ -75,6 +80,19 @@ def test_lock_is_exclusive(disk: Disk, directory: str) -> None:
         lock_directory(disk, directory)
     held.close()
     lock_directory(disk, directory).close()
+
+
+def test_holder_of_a_lock_is_named_if_it_can_be_read() -> None:
+    heap = EventHeap()
+    disk = SimulatedDisk(heap, Random(1))
+    disk.mount(Process("node"))
+    lock_directory(disk, "/").write_at(0, b"4711\n")
+    with pytest.raises(DirectoryInUse, match=r"another process \(pid 4711\)"):
+        lock_directory(disk, "/")
+    disk.fail_reads(1, 1)
+    heap.call_later(0.0, lambda: lock_directory(disk, "/"), b"tool")
+    with pytest.raises(DirectoryInUse, match="another process, which holds"):
+        heap.step(1.0)
 
 
 def test_directory_that_is_not_there_cannot_be_locked(disk: Disk, directory: str) -> None:

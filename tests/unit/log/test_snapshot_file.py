@@ -9,6 +9,7 @@ from crc32c import crc32c
 
 from quorumd.errors import CorruptSnapshot, DiskFull, StorageError
 from quorumd.ids import OffsetAndEpoch
+from quorumd.log import batch_windows
 from quorumd.log.atomic_file import read_whole
 from quorumd.log.snapshot_file import (
     SnapshotWriter,
@@ -131,17 +132,26 @@ def test_bytes_after_the_footer_are_rejected(more: bytes) -> None:
         check_snapshot(disk, PATH, ID)
 
 
-def test_compressed_batch_is_refused() -> None:
+@pytest.mark.parametrize("fault", ["compressed", "epoch"])
+@pytest.mark.parametrize("window_bytes", [1 << 20, 300, 200, 100])
+@pytest.mark.parametrize("number", [1, 2])
+def test_position_of_an_invalid_batch_is_reported(
+    monkeypatch: pytest.MonkeyPatch, number: int, window_bytes: int, fault: str
+) -> None:
+    monkeypatch.setattr(batch_windows, "_WINDOW_BYTES", window_bytes)
     disk = fresh_disk(1)
     write_snapshot(disk, "log", ID)
     data = bytearray(content(disk))
-    second = list(headers(bytes(data)))[1]
-    data[second.position + 22] = 1
-    end = second.position + second.size
-    crc = crc32c(bytes(data[second.position + 21 : end]))
-    data[second.position + 17 : second.position + 21] = crc.to_bytes(4, "big")
+    invalid = list(headers(bytes(data)))[number]
+    if fault == "compressed":
+        data[invalid.position + 22] = 1
+        end = invalid.position + invalid.size
+        crc = crc32c(bytes(data[invalid.position + 21 : end]))
+        data[invalid.position + 17 : invalid.position + 21] = crc.to_bytes(4, "big")
+    else:
+        data[invalid.position + 15] += 1
     replace(disk, bytes(data))
-    with pytest.raises(CorruptSnapshot, match="compressed"):
+    with pytest.raises(CorruptSnapshot, match=rf"\b{invalid.position}\b.*{fault}"):
         check_snapshot(disk, PATH, ID)
 
 

@@ -18,6 +18,7 @@ from tests.support.log.small_logs import (
     fail_with_disk_full,
     fail_with_io_error,
     fresh_disk,
+    open_log,
     restart_after_power_loss,
 )
 from tests.support.log.snapshots import TIMESTAMP_MS, write_snapshot
@@ -250,7 +251,7 @@ def test_failed_sync_leaves_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None
 def test_corrupt_snapshot_is_renamed() -> None:
     disk, store = store_with(OLD, NEW)
     path = store.quarantine(NEW)
-    assert store.ids == [OLD]
+    assert (store.ids, store.quarantined_count) == ([OLD], 1)
     assert f"{file_name(NEW)}.corrupt" in path
     assert disk.exists(path)
 
@@ -268,3 +269,10 @@ def test_start_removes_builder_leftovers_and_keeps_partial_fetches() -> None:
     put(disk, f"{file_name(NEW)}.part")
     store.remove_leftovers()
     assert disk.list_directory("log") == [file_name(OLD), f"{file_name(NEW)}.part"]
+
+
+def test_opened_log_has_no_builder_leftovers() -> None:
+    disk, _ = store_with(OLD)
+    put(disk, f"{file_name(NEW)}.1-2.building")
+    open_log(disk, "log")
+    assert not [name for name in disk.list_directory("log") if "building" in name]

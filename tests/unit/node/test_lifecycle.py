@@ -38,6 +38,15 @@ def test_stop_closes_in_order_and_reports_the_exit_code_once(harness: LifecycleH
     assert harness.seen == ["runner", "listener", "lock", ExitCode.DONE]
 
 
+def test_graceful_shutdown_begins_once_and_not_after_a_stop(harness: LifecycleHarness) -> None:
+    assert harness.lifecycle.begin_shutdown()
+    assert harness.lifecycle.is_stopping
+    assert not harness.lifecycle.begin_shutdown()
+    stopped = LifecycleHarness()
+    stopped.lifecycle.stop(ExitCode.DONE, "")
+    assert not stopped.lifecycle.begin_shutdown()
+
+
 @pytest.mark.parametrize(
     ("error", "exit_code"),
     [

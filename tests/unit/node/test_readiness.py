@@ -90,6 +90,7 @@ def test_node_with_a_broker_is_ready_once_that_serves_clients(state: BrokerState
         ),
         ({"is_stopping": True}, "the node is shutting down"),
         ({"loaded_records": 12_300}, "a snapshot is being loaded, 12,300 records so far"),
+        ({"loaded_records": 0}, "a snapshot is being loaded, 0 records so far"),
         (
             {"replay_end": 50_100},
             "100 records that were known to be committed at the start are not applied yet",

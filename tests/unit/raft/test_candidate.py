@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE
 from quorumd.raft.effects import Send
@@ -124,12 +126,16 @@ def test_rejection_with_an_unreachable_voter_loses_the_election() -> None:
     assert bench.engine._replica.state.backing_off
 
 
-def test_unresponsive_voter_is_retried_with_backoff() -> None:
+@pytest.mark.parametrize("error", [None, ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.INCONSISTENT_VOTER_SET])
+def test_voter_without_a_verdict_is_requested_again_with_backoff(error: ErrorCode | None) -> None:
     bench = EngineHarness().to_candidate()
     pauses = []
     for _ in range(4):
         failed_at = bench.now
-        bench.fail(3)
+        if error is None:
+            bench.fail(3)
+        else:
+            bench.respond(3, VoteResponse(error, NO_NODE, bench.engine.epoch, False))
         while 3 not in bench.requests(VoteRequest):
             bench.fire_timer()
         pauses.append(bench.now - failed_at)
@@ -204,6 +210,7 @@ def test_candidate_with_full_disk_does_not_become_leader_until_space_is_free() -
     for _ in range(5):
         bench.fire_timer()
     assert bench.engine.role is Role.CANDIDATE
+    assert bench.engine.deadline > bench.now
     bench.step(StorageAvailable())
     bench.to_prospective()
 

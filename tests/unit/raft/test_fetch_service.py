@@ -39,6 +39,7 @@ def park(bench: EngineHarness, name: str, **fields: Any) -> Effects:
         ({"replica": key(1)}, ErrorCode.INVALID_REQUEST),
         ({"replica": CONSUMER, "offset": 5, "last_epoch": -1}, ErrorCode.OFFSET_OUT_OF_RANGE),
         ({"replica": CONSUMER, "epoch": 3}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"replica": CONSUMER, "epoch": 0}, ErrorCode.FENCED_LEADER_EPOCH),
     ],
 )
 def test_invalid_fetch_is_rejected(fields: dict[str, Any], error: ErrorCode) -> None:
@@ -164,6 +165,7 @@ class TestConsumers:
             2,
             4,
         )
+        assert response.read_limit == 1000
         assert bench.engine.describe(bench.now).observers == ()
 
     def test_wait_for_a_commit(self) -> None:

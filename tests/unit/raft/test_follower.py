@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, OffsetAndEpoch
-from quorumd.raft.effects import ControlBatch, Send
+from quorumd.raft.effects import ControlBatch, Effects, Send
 from quorumd.raft.events import RequestReceived, ResponseReceived, StorageAvailable, StorageFull
 from quorumd.raft.follower import continuation
 from quorumd.raft.messages import FetchedBatch, FetchRequest, LeaderResponse, VoteRequest
@@ -187,11 +189,20 @@ class TestLosingTheLeader:
         bench.fire_timer()
         assert bench.engine.role is Role.PROSPECTIVE
 
-    def test_failed_fetch_is_repeated_with_backoff(self) -> None:
+    @pytest.mark.parametrize(
+        "fail",
+        [
+            lambda bench: bench.fail(2),
+            lambda bench: bench.respond(2, fetch_error(ErrorCode.OFFSET_OUT_OF_RANGE, 2, 5)),
+            lambda bench: bench.respond(2, fetch_error(ErrorCode.UNKNOWN_LEADER_EPOCH, 2, 4)),
+        ],
+        ids=["connection", "error", "lower epoch"],
+    )
+    def test_failed_fetch_is_repeated_with_backoff(self, fail: Callable[[EngineHarness], Effects]) -> None:
         bench = follower()
         pauses = []
         for _ in range(3):
-            bench.fail(2)
+            fail(bench)
             pauses.append(bench.engine.deadline - bench.now)
             bench.fire_timer()
         assert pauses == [16, 32, 64]
@@ -277,6 +288,14 @@ class TestBeginQuorumEpoch:
         )
         reply = bench.deliver(begin(leader, epoch))
         assert reply == LeaderResponse(error, follows, 6 if follows == 3 else 5)
+
+    def test_acceptance_depends_on_the_present_time(self) -> None:
+        """The leader may have been lost since the last event."""
+        bench = follower()
+        bench.respond(2, bench.records())
+        event = RequestReceived("", begin(3, 6), names_cluster=False)
+        assert not bench.engine.accepts_leader(event, bench.now)
+        assert bench.engine.accepts_leader(event, bench.now + bench.settings.fetch_timeout_ms)
 
     def test_repetition_does_not_keep_the_leader_alive(self) -> None:
         bench = follower()

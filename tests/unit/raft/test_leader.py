@@ -113,6 +113,26 @@ class TestBeginQuorumEpoch:
         bench.fire_timer()
         assert list(bench.requests(BeginEpochRequest)) == [3]
 
+    def test_backoff_of_begin_quorum_epoch_starts_over_after_a_response(self) -> None:
+        bench = EngineHarness().to_leader()
+        bench.fail(3)
+        bench.fire_timer()
+        bench.respond(3, LeaderResponse(ErrorCode.NONE, 1, bench.engine.epoch))
+        while not bench.requests(BeginEpochRequest):
+            bench.fire_timer()
+        bench.fail(3)
+        assert bench.engine.deadline == bench.now + 16
+
+    def test_late_response_does_not_end_the_request_in_flight(self) -> None:
+        bench = EngineHarness().to_leader()
+        late = bench.open[3]
+        bench.fail(3)
+        bench.fire_timer()
+        bench.step(ResponseReceived(3, late, LeaderResponse(ErrorCode.NONE, 1, bench.engine.epoch)))
+        bench.deliver(bench.fetch_of(2))
+        bench.wait(bench.settings.fetch_timeout_ms / 2)
+        assert 3 not in bench.requests(BeginEpochRequest)
+
     def test_one_request_in_flight_per_voter(self) -> None:
         bench = EngineHarness().to_leader()
         bench.wait(bench.settings.fetch_timeout_ms / 2)
@@ -284,6 +304,12 @@ class TestReads:
         bench.step(RequestReceived("p", bench.fetch_of(3)))
         effects = bench.step(ReadRequested("r"))
         assert bench.response_to("p", effects).read_round == 1
+
+    def test_response_with_a_diverging_epoch_has_the_round(self) -> None:
+        bench = EngineHarness().to_leader()
+        bench.step(ReadRequested("r"))
+        response = bench.deliver(bench.fetch_of(2, offset=9, last_epoch=1))
+        assert (response.diverging is not None, response.read_round) == (True, 1)
 
     def test_stock_voter_confirms_with_a_record_appended_after_the_read(self) -> None:
         """The fetches of a stock voter have no read round."""

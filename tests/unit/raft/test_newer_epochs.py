@@ -191,6 +191,20 @@ def test_last_epochs_are_never_entered() -> None:
     assert bench.engine.role is Role.UNATTACHED
 
 
+def test_follower_in_the_last_epoch_stays_with_its_leader() -> None:
+    bench = EngineHarness((1, 1, 3), QuorumState(LAST_EPOCH - 1)).to_follower(2, LAST_EPOCH)
+    bench.respond(2, fetch_error(ErrorCode.FENCED_LEADER_EPOCH, NO_NODE, MAX_EPOCH))
+    assert (bench.engine.role, bench.engine.epoch) == (Role.FOLLOWER, LAST_EPOCH)
+
+
+def test_leader_of_the_last_epoch_does_not_campaign_again() -> None:
+    bench = EngineHarness((1, 2, 3), QuorumState(LAST_EPOCH - 1)).to_resigned()
+    assert bench.engine.epoch == LAST_EPOCH
+    for _ in range(20):
+        bench.fire_timer()
+    assert (bench.engine.role, bench.engine.epoch) == (Role.RESIGNED, LAST_EPOCH)
+
+
 def test_candidate_without_directory_id_is_known_by_its_node_id() -> None:
     """Kafka's controllers before 3.9 send none."""
     bench = follower()

@@ -15,7 +15,7 @@ from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import VoterAssignment
 from tests.support.raft.quorum import Batch, key, voter_set
-from tests.support.raft.single_engine import ME, EngineHarness
+from tests.support.raft.single_engine import ME, EngineHarness, vote
 
 SNAPSHOT = OffsetAndEpoch(100, 3)
 VOTERS = VoterAssignment(voter_set(1, 2, 3))
@@ -53,12 +53,16 @@ class TestLeader:
 
     def test_serves_records_at_log_start(self) -> None:
         response = self.fetched(leader_with_snapshot(start=2), 2, 2)
-        assert (response.snapshot, response.read_start_offset) == (None, 2)
+        assert (response.snapshot, response.read_start_offset, response.log_start_offset) == (None, 2, 2)
 
     def test_returns_diverging_epoch(self) -> None:
         bench = leader_with_snapshot(start=2)
         response = self.fetched(bench, 9, 2)
         assert (response.snapshot, response.diverging) == (None, OffsetAndEpoch(3, 2))
+
+    def test_truncates_an_older_log_although_it_has_a_snapshot(self) -> None:
+        response = self.fetched(leader_with_snapshot(), 1, 0)
+        assert (response.snapshot, response.diverging) == (None, OffsetAndEpoch(0, 0))
 
     def test_directs_empty_replica_to_snapshot_even_with_a_whole_log(self) -> None:
         assert self.fetched(leader_with_snapshot(), 0, 0).snapshot == OffsetAndEpoch(2, 2)
@@ -352,10 +356,17 @@ class TestFetching:
         bench.fire_timer()
         assert request_of(bench).position == 0
 
-    def test_resigned_leader_is_abandoned(self) -> None:
+    @pytest.mark.parametrize("error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE])
+    def test_resigned_leader_is_abandoned(self, error: ErrorCode) -> None:
         bench = follower()
-        bench.respond(2, piece(bench, b"", error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        bench.respond(2, piece(bench, b"", error=error))
+        assert bench.deliver(vote(5, (999, 5), candidate=3, pre=True)).granted
         assert bench.engine.deadline < bench.now + bench.settings.fetch_timeout_ms
+
+    def test_refused_connection_is_that_of_a_lost_leader(self) -> None:
+        bench = follower()
+        bench.fail(2, refused=True)
+        assert bench.deliver(vote(5, (999, 5), candidate=3, pre=True)).granted
 
     def test_new_leader_gets_a_fetch_first(self) -> None:
         bench = follower()
@@ -460,6 +471,19 @@ class TestInstallation:
     def test_leader_installs_no_snapshot(self) -> None:
         bench = EngineHarness(voters=voter_set(1, 2, 3)).to_leader()
         assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).reset_to_snapshot is None
+
+    def test_installed_log_is_flushed_to_its_end_and_no_further(self) -> None:
+        """Else a later leader would count its own records as flushed as far as the replaced log was."""
+        bench = EngineHarness((1, 1, 1, 1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
+        bench.flush()
+        bench.respond(2, reported(bench, OffsetAndEpoch(2, 3)))
+        bench.respond(2, piece(bench, b"0123456789", snapshot=OffsetAndEpoch(2, 3)))
+        bench.step(SnapshotChecked(OffsetAndEpoch(2, 3), VOTERS))
+        bench.to_leader(committed=False)
+        bench.deliver(bench.fetch_of(2, last_epoch=bench.engine.epoch))
+        assert bench.engine.high_watermark <= 2
+        bench.flush()
+        assert bench.engine.high_watermark == bench.log.end_offset == 3
 
     def test_replaced_disk_votes_again_once_it_is_recorded(self) -> None:
         bench = follower(epochs=(), state=QuorumState(0))

@@ -76,6 +76,12 @@ def test_voter_without_the_token_gets_it_at_once_and_once_per_backoff() -> None:
         bench.deliver(bench.fetch_of(2, wait=0, token=NO_TOKEN))
     (sent,) = bench.sent
     assert sent == (2, BeginEpochRequest(1, bench.engine.epoch, key(2), token=bench.token))
+    begin_response(bench, 2, knows_tokens=True)
+    for wait_ms in (bench.settings.retry_backoff_ms - 1, 1):
+        assert len(bench.sent) == 1
+        bench.now += wait_ms
+        bench.deliver(bench.fetch_of(2, wait=0, token=NO_TOKEN))
+    assert len(bench.sent) == 2
 
 
 def test_delayed_fetch_ends_when_the_voter_has_the_token() -> None:

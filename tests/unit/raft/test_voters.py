@@ -73,6 +73,16 @@ def test_history_returns_the_set_below_an_offset() -> None:
     assert [history.value_before(offset) for offset in (0, 2, 3, 7, 8)] == [None, None, first, first, second]
 
 
+def test_history_returns_the_offset_at_which_a_voter_was_removed() -> None:
+    sets = {2: (1, 2, 3), 5: (1, 2), 8: (1, 2), 9: (1, 2, 4)}
+    history = VoterHistory()
+    removals = []
+    for offset, voters in sets.items():
+        history.append(offset, VoterAssignment(voter_set(*voters)))
+        removals.append([history.removal_offset(key(node_id)) for node_id in (2, 3, 7)])
+    assert removals == [[-1, -1, -1], [-1, 5, -1], [-1, 5, -1], [-1, -1, -1]]
+
+
 def test_history_rejects_decreasing_offsets() -> None:
     history = VoterHistory([(2, VoterAssignment(voter_set(1)))])
     with pytest.raises(ValueError, match="offset 2"):

@@ -57,12 +57,12 @@ ERRORS_IN_ITEMS = {
 def error_fields(response: Any) -> list[tuple[str, Any]]:
     """Return (field name, value) of every error code and message in a response and its nested structures."""
     found: list[tuple[str, Any]] = []
-    for name in response.__slots__:
+    for name in response.FIELDS:
         value = getattr(response, name)
         if name in ("error_code", "error_message"):
             found.append((name, value))
         elif isinstance(value, list):
-            found += [field for item in value if hasattr(item, "__slots__") for field in error_fields(item)]
+            found += [field for item in value if hasattr(item, "FIELDS") for field in error_fields(item)]
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -13,6 +13,7 @@ from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, Endpoint, KafkaUuid, 
 from quorumd.node.api.quorum import QuorumApis
 from quorumd.node.peers.address_book import Address
 from quorumd.node.wire.quorum_messages import MAX_NAMED
+from quorumd.ports import ANONYMOUS
 from quorumd.protocol.apis import APIS, RAFT_FETCH_VERSION, ApiKey
 from quorumd.protocol.messages import (
     begin_quorum_epoch_request,
@@ -172,6 +173,19 @@ def test_hole_23_wrong_cluster_id_is_a_top_level_error_and_null_is_accepted(
     for cluster_id in (CLUSTER_ID, None):
         assert harness.send(request_for(api_key, version, cluster_id), version) is None
     assert len(harness.events) == 2
+
+
+@pytest.mark.parametrize(("principal", "is_authenticated"), [(ANONYMOUS, False), ("User:node-2", True)])
+def test_engine_gets_the_origin_of_a_request(
+    harness: QuorumApiHarness, principal: str, is_authenticated: bool
+) -> None:
+    harness.session.origin = replace(harness.session.origin, principal=principal)
+    for cluster_id in (CLUSTER_ID, None):
+        harness.send(request_for(ApiKey.VOTE, 2, cluster_id), 2)
+        event = harness.events[-1]
+        assert isinstance(event, RequestReceived)
+        origin = (event.names_cluster, event.peer, event.is_authenticated)
+        assert origin == (cluster_id is not None, harness.session.origin.peer, is_authenticated)
 
 
 NESTED = [(key, version) for key, version in ENGINE_REQUESTS if key != ApiKey.FETCH_QUORUM_RECORDS]

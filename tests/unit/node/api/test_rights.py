@@ -91,9 +91,7 @@ def test_client_without_rights_is_refused(key: int, version: int, image: Cluster
 
 
 def has_items(message: Any) -> bool:
-    return any(
-        getattr(message, name) for name in message.__slots__ if isinstance(getattr(message, name), list)
-    )
+    return any(getattr(message, name) for name in message.FIELDS if isinstance(getattr(message, name), list))
 
 
 @pytest.mark.parametrize(("key", "version"), NODE_APIS, ids=str)
@@ -286,6 +284,19 @@ def test_without_describe_a_topic_to_delete_does_not_exist(
     assert [name for name in left if name != "?"] == [name for name in kept if name != "?"]
     assert {(item.name, item.topic_id) for item in response.responses} == errors
     assert all(item.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED for item in response.responses)
+
+
+@pytest.mark.parametrize("names", ["", "a", "x", "ax"], ids=repr)
+@pytest.mark.parametrize("version", [5, 6])
+def test_topics_that_may_be_deleted_are_deleted_with_refused_ones(version: int, names: str) -> None:
+    if version == 5:
+        message = delete.DeleteTopicsRequest(topic_names=[*names, "x"])
+    else:
+        message = delete.DeleteTopicsRequest([delete.DeleteTopicState(name) for name in (*names, "x")])
+    checked = check(message, version, [allow(Operation.DELETE, TOPIC, "a")])
+    ruling = ruling_of(NODE_RULES[ApiKey.DELETE_TOPICS], checked)
+    assert isinstance(ruling, Extend)
+    assert ruling.is_complete == ("a" not in names)
 
 
 def test_partitions_are_added_with_alter() -> None:

@@ -78,6 +78,13 @@ def test_limit_is_capped_by_the_node(harness: TopicApiHarness) -> None:
     assert cursor == ("d", MAX_PARTITIONS)
 
 
+def test_page_leaves_out_a_partition_that_does_not_exist(harness: TopicApiHarness) -> None:
+    harness.add("d", 0)
+    for number in (0, 1, 3, 4):
+        harness.put("d", number, Partition((1, 2), (1, 2), 1))
+    assert harness.page("d", cursor=("d", 1)) == ([("d", [1, 3])], None)
+
+
 def test_cursor_of_a_deleted_topic_continues_with_the_next(harness: TopicApiHarness) -> None:
     assert harness.page(cursor=("aa", 2)) == ([("b", [0, 1]), ("c", [0])], None)
 

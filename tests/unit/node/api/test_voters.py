@@ -210,6 +210,14 @@ class TestAddRaftVoter:
         harness.respond_from_new_voter(KRAFT_VERSION)
         assert harness.pending.change == AddVoter(Voter(KEY, (HERE,)), False)
 
+    @pytest.mark.parametrize(("least", "most"), [(0, 1), (1, 1), (1, 2)])
+    def test_voter_with_kraft_version_1_is_added(
+        self, harness: VoterApiHarness, least: int, most: int
+    ) -> None:
+        harness.send(add_voter())
+        harness.respond_from_new_voter(SupportedFeatureKey("kraft.version", least, most))
+        assert harness.pending.change == AddVoter(Voter(KEY, (HERE,)), True)
+
     @pytest.mark.parametrize(
         "features",
         [
@@ -335,6 +343,14 @@ class TestUpdateRaftVoter:
     def test_invalid_voter_is_rejected(self, harness: VoterApiHarness, fields: dict[str, Any]) -> None:
         assert error_of(harness.send(update_voter(**fields))) == ErrorCode.INVALID_REQUEST
         assert harness.events == []
+
+    @pytest.mark.parametrize(("least", "most"), [(0, 1), (1, 1), (1, 2)])
+    def test_voter_that_supports_kraft_version_1_is_updated(
+        self, harness: VoterApiHarness, least: int, most: int
+    ) -> None:
+        feature = update.KRaftVersionFeature(least, most)
+        assert harness.send(update_voter(kraft_version_feature=feature)) is None
+        assert harness.pending.change == UpdateVoter(Voter(KEY, (HERE,)), 5)
 
     def test_follower_passes_the_update_to_the_engine(self, harness: VoterApiHarness) -> None:
         harness.is_leader = False

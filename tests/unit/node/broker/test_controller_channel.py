@@ -238,3 +238,17 @@ def test_refusal_within_the_process_fails_only_the_request_in_flight() -> None:
     session.close()
     harness.time.end_turn()
     assert harness.outcomes == ["a failed", "b failed"]
+
+
+def test_late_close_within_the_process_does_not_fail_a_request_to_another_leader() -> None:
+    harness = channel_to(OWN.id, is_active=True)
+    ((session, _),) = harness.routed
+    harness.is_active, harness.engine.leader_id = False, 2
+    harness.channel.leader_changed()
+    harness.time.end_turn()
+    assert (harness.outcomes, len(harness.connections.calls)) == (["a failed"], 1)
+    session.close()
+    harness.time.end_turn()
+    assert harness.outcomes == ["a failed"]
+    harness.call(0).on_response(BrokerHeartbeatResponse())
+    assert harness.outcomes == ["a failed", "b done"]

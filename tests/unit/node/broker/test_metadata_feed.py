@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.errors import CorruptLog, MalformedMessage
+from quorumd.errors import CorruptLog, MalformedMessage, StorageError
+from quorumd.ids import OffsetAndEpoch
 from quorumd.node.broker.metadata_feed import MetadataFeed
 from quorumd.node.node import Node
 from quorumd.protocol.batch_header import BatchHeader
@@ -96,18 +97,47 @@ def test_work_is_done_in_slices() -> None:
 
 def test_snapshot_replaces_the_beginning_of_the_log() -> None:
     feeding = Feeding()
+    snapshot = build_snapshot(feeding)
+    feeding.feed.start(snapshot, feeding.node.engine.high_watermark)
+    feeding.run()
+    assert feeding.reader.loaded == [snapshot.offset]
+    assert feeding.feed.next_offset >= snapshot.offset
+    assert all(base >= snapshot.offset for base, _ in feeding.reader.batches)
+
+
+def build_snapshot(feeding: Feeding) -> OffsetAndEpoch:
+    """Create a topic, and build a snapshot at the high watermark."""
     topics = CreateTopicsRequest([CreatableTopic("orders", 1, 1)], 5000)
     feeding.cluster.client().request(topics, 7)
     offset = feeding.node.engine.high_watermark
     feeding.node.core.snapshots._build(offset, 0.0)
     feeding.cluster.run_until(lambda: feeding.node.log.latest_snapshot)
     snapshot = feeding.node.log.latest_snapshot
-    feeding.feed.start(snapshot, offset)
-    feeding.run()
     assert snapshot is not None
+    return snapshot
+
+
+def test_snapshot_replaces_records_that_the_log_no_longer_has() -> None:
+    feeding = Feeding()
+    feeding.feed.start(None, 1)
+    feeding.run()
+    snapshot = build_snapshot(feeding)
+    feeding.node.log.start_offset = snapshot.offset
+    feeding.feed.committed(snapshot.offset)
+    feeding.run()
     assert feeding.reader.loaded == [snapshot.offset]
-    assert feeding.feed.next_offset >= snapshot.offset
-    assert all(base >= snapshot.offset for base, _ in feeding.reader.batches)
+    assert feeding.feed.next_offset == snapshot.offset
+
+
+@pytest.mark.parametrize("has_snapshot", [False, True])
+def test_records_without_a_snapshot_that_covers_them_stop_the_node(has_snapshot: bool) -> None:
+    feeding = Feeding()
+    if has_snapshot:
+        build_snapshot(feeding)
+    feeding.node.log.start_offset = feeding.node.engine.high_watermark + 1
+    feeding.feed.start(None, feeding.node.engine.high_watermark)
+    with pytest.raises(StorageError, match="no snapshot covers"):
+        feeding.run()
 
 
 def test_record_of_a_newer_version_stops_the_node() -> None:

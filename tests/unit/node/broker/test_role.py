@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from quorumd.broker.controller_requests.lifecycle import BrokerState
 from quorumd.errors import ErrorCode, ExitCode
-from quorumd.ids import METADATA_TOPIC
+from quorumd.ids import METADATA_TOPIC, OffsetAndEpoch
+from quorumd.log import LogSettings
 from quorumd.log.meta_properties import load_meta_properties, save_meta_properties
+from quorumd.node.broker.metadata_feed import MetadataFeed
 from quorumd.node.node import Node
 from quorumd.node.readiness import readiness
 from quorumd.protocol.apis import ApiKey
@@ -59,6 +63,24 @@ def test_broker_joins_a_quorum_of_other_nodes() -> None:
     assert not broker.engine.is_voter
     endpoint = cluster.leader().state_machine.image.brokers[4].endpoints[0]
     assert (endpoint.name, endpoint.host, endpoint.port) == ("PLAINTEXT", host_of(4), 9092)
+
+
+def test_broker_begins_with_the_newest_snapshot_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[OffsetAndEpoch | None] = []
+    start = MetadataFeed.start
+
+    def record_and_start(self: MetadataFeed, snapshot: OffsetAndEpoch | None, committed_offset: int) -> None:
+        begun.append(snapshot)
+        start(self, snapshot, committed_offset)
+
+    monkeypatch.setattr(MetadataFeed, "start", record_and_start)
+    cluster = BrokerCluster(log=LogSettings(snapshot_bytes=1))
+    node = cluster.start_node(1, broker=broker_role(1))
+    cluster.run_until(lambda: node.log.latest_snapshot)
+    newest = node.log.latest_snapshot
+    cluster.kill(1)
+    cluster.start_node(1, broker=broker_role(1))
+    assert begun == [None, newest]
 
 
 def test_broker_stays_registered_across_leaders() -> None:

@@ -50,7 +50,20 @@ def test_fetch_waits_until_the_records_it_acknowledges_are_durable() -> None:
     held.flushed(99)
     assert left == []
     held.flushed(100)
+    held.flushed(101)
     assert left == [FETCH]
+
+
+def test_only_messages_that_begin_to_wait_for_a_flush_are_prepared() -> None:
+    prepared: list[Message] = []
+    held = DurabilityGate(lambda message: None, 90, prepared.append)
+    held.release_after([FETCH], needed_offset=90)
+    assert prepared == []
+    held.save_started()
+    held.release_after([FETCH], needed_offset=100)
+    assert prepared == []
+    held.save_completed()
+    assert prepared == [FETCH]
 
 
 def test_message_waits_for_a_save_and_then_for_a_flush() -> None:

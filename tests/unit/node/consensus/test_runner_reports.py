@@ -33,3 +33,14 @@ def test_time_after_a_save_counts_as_that_of_an_event() -> None:
     before = sum(harness.statistics.event_processing_ms.counts)
     harness.manual_disk.finish()
     assert sum(harness.statistics.event_processing_ms.counts) == before + 1
+
+
+def test_latency_of_a_flush_begins_with_that_flush() -> None:
+    harness = RunnerHarness()
+    for duration_ms in (10.0, 20.0):
+        before = harness.statistics.flush_latency_ms.total
+        harness.time.pass_ms(1000.0)
+        harness.step(Effects(append=b"batch", append_end_offset=harness.scripted_log.end_offset + 1))
+        harness.time.pass_ms(duration_ms)
+        harness.manual_disk.finish()
+        assert harness.statistics.flush_latency_ms.total == before + duration_ms

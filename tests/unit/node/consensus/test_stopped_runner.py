@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from quorumd.errors import FlushFailed
+from quorumd.errors import DiskFull, FlushFailed
+from quorumd.node.consensus.raft_runner import FREE_SPACE_CHECK_MS
 from quorumd.raft.effects import Effects
+from quorumd.raft.quorum_state import QuorumState
 from tests.support.node.runner_harness import RunnerHarness
 
 
@@ -46,3 +48,22 @@ def test_failed_log_ends_all_steps() -> None:
     harness.new_events()
     harness.step()
     assert harness.new_events() == []
+
+
+def test_no_event_is_handled_after_a_failed_save() -> None:
+    harness = RunnerHarness()
+    harness.runner._on_fatal_error = harness.fatal_errors.append
+    harness.step(Effects(save=QuorumState(2)))
+    harness.manual_disk.finish(FlushFailed("EIO"))
+    assert len(harness.fatal_errors) == 1
+    harness.new_events()
+    harness.step()
+    assert harness.new_events() == []
+
+
+def test_stopped_runner_does_not_wait_for_free_space() -> None:
+    harness = RunnerHarness()
+    harness.scripted_log.append_error, harness.scripted_log.is_roomy = DiskFull("full"), False
+    harness.step(Effects(append=b"batch", append_end_offset=12))
+    harness.runner.stop()
+    assert not harness.time.heap.step(harness.time.heap.now_ms + 10 * FREE_SPACE_CHECK_MS)

@@ -88,3 +88,11 @@ def test_voters_of_the_leaders_own_record_are_learned_after_the_step() -> None:
     assert harness.discovery.learned_voters == []
     harness.time.end_turn()
     assert harness.discovery.learned_voters == [VOTERS.current.voters]
+
+
+def test_voters_after_a_truncation_are_learned_after_the_step() -> None:
+    harness = VoterLogHarness()
+    harness.voter_log.truncated(3)
+    assert harness.discovery.learned_voters == []
+    harness.time.end_turn()
+    assert harness.discovery.learned_voters == [VOTERS.current.voters]

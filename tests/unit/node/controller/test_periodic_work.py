@@ -10,10 +10,12 @@ from random import Random
 import pytest
 
 from quorumd.controller.controller import ControllerSettings
-from quorumd.controller.partition import Partition, PartitionId, partition_record
+from quorumd.controller.elections import MAX_SWEEP_RECORDS
+from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
 from quorumd.ids import KafkaUuid
 from quorumd.node.controller.runner import ControllerRunner
 from quorumd.node.settings import NodeSettings
+from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.delegation_token_record import DelegationTokenRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.wire import Message
@@ -81,6 +83,47 @@ def test_leaders_are_balanced_after_the_interval(harness: PeriodicHarness) -> No
     partition = image.partition(WHERE)
     assert partition is not None
     assert partition.leader == 101
+
+
+def lose_leaders(harness: PeriodicHarness, *numbers: int) -> None:
+    """Create partitions without leaders, of which broker 101 has a replica that is not eligible."""
+    leaderless = Partition((101, 102), (), NO_LEADER, elr=(102,))
+    harness.apply(*(partition_record(PartitionId(TOPIC_ID, number), leaderless) for number in numbers))
+
+
+@pytest.mark.parametrize(
+    ("count", "left"), [(MAX_SWEEP_RECORDS - 1, 1), (MAX_SWEEP_RECORDS, 0), (MAX_SWEEP_RECORDS + 1, 0)]
+)
+def test_unclean_leaders_are_elected_per_interval_and_at_once_after_a_full_sweep(
+    harness: PeriodicHarness, count: int, left: int
+) -> None:
+    image = harness.machine.image
+    image.brokers[101] = a_broker(101)
+    harness.apply(
+        TopicRecord("topic", TOPIC_ID), ConfigRecord(2, "topic", "unclean.leader.election.enable", "true")
+    )
+    interval_ms = harness.settings.controller.unclean_election_interval_ms
+    harness.runner.activate()
+    harness.time.pass_ms(interval_ms - 1)
+    lose_leaders(harness, *range(count))
+    assert len(image.index.leaderless) == count
+    assert harness.time.heap.step(harness.time.heap.now_ms + 1)
+    assert len(image.index.leaderless) == max(0, count - MAX_SWEEP_RECORDS)
+    lose_leaders(harness, count)
+    harness.time.pass_ms(interval_ms - 1)
+    assert len(image.index.leaderless) == left
+    harness.time.pass_ms(1)
+    assert not image.index.leaderless
+
+
+@pytest.mark.parametrize("is_active", [True, False])
+@pytest.mark.parametrize("has_space", [True, False])
+def test_active_controller_with_space_can_write(
+    harness: PeriodicHarness, monkeypatch: pytest.MonkeyPatch, is_active: bool, has_space: bool
+) -> None:
+    harness.engine.is_leader = is_active
+    monkeypatch.setattr(harness.runner.writer, "has_free_space", lambda: has_space)
+    assert harness.runner.can_write() is (is_active and has_space)
 
 
 def test_no_timer_is_left_after_the_leadership(harness: PeriodicHarness) -> None:

@@ -175,3 +175,22 @@ def test_new_leader_reports_missing_followers_only_after_a_timeout(watched: Moni
     assert watched.lines() == []
     watched.time.pass_ms(CHECK_INTERVAL_MS)
     assert [level for level, _ in watched.lines()] == ["WARNING"]
+
+
+def test_missing_leader_is_logged(watched: MonitorHarness) -> None:
+    watched.engine.role_name, watched.engine.leader_id, watched.engine.is_leader = "prospective", -1, False
+    watched.monitor.leadership_changed()
+    watched.lines()
+    watched.time.pass_ms(20_000.0)
+    assert any(shows(text, "no leader", "prospective", "epoch 5") for _, text in watched.lines())
+
+
+@pytest.mark.parametrize("leader_id", [0, 2])
+def test_latency_of_an_election_ends_with_a_leader(watched: MonitorHarness, leader_id: int) -> None:
+    watched.engine.role_name, watched.engine.leader_id = "candidate", -1
+    watched.monitor.leadership_changed()
+    watched.time.pass_ms(100.0)
+    watched.engine.role_name, watched.engine.leader_id = "follower", leader_id
+    watched.monitor.leadership_changed()
+    assert watched.monitor._electing_since is None
+    assert watched.monitor._election_latency_ms.total == 100.0

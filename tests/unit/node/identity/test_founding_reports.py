@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
 from quorumd.node.identity.founding import FORMATTED_WAIT_MS, Founding, Standing
 from quorumd.protocol.messages.discover_brokers_response import DiscoverBrokersResponse, Founder
@@ -132,3 +134,19 @@ def test_voter_with_another_one_that_responds_has_no_obstacle() -> None:
 def test_node_with_a_leader_has_no_obstacle_whatever_its_id() -> None:
     assert founding(FOUNDERS, leader_id=0).obstacle(0.0) is None
     assert founding(FOUNDERS, leader_id=0).permitted_founders(FORMATTED_WAIT_MS) is None
+
+
+def test_obstacle_is_logged_once_it_has_lasted_and_again_after_it_was_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    founding = NodeParts().founding()
+    present: list[str | None] = [None]
+    monkeypatch.setattr(founding, "obstacle", lambda now: present[0])
+    assert founding.new_obstacle(0.0) is None
+    for begin_ms in (0.0, 10_000.0):
+        present[0] = "no majority"
+        assert [founding.new_obstacle(begin_ms + ms) for ms in (0.0, 1499.0)] == [None, None]
+        assert founding.new_obstacle(begin_ms + 1500.0) == "no majority"
+        assert [founding.new_obstacle(begin_ms + ms) for ms in (1501.0, 5000.0)] == [None, None]
+        present[0] = None
+        assert founding.new_obstacle(begin_ms + 5001.0) is None

@@ -5,17 +5,24 @@ from random import Random
 import pytest
 
 from quorumd.errors import CorruptLog, StorageError
-from quorumd.ids import ZERO_UUID, KafkaUuid, ReplicaKey
+from quorumd.ids import ZERO_UUID, Endpoint, KafkaUuid, ReplicaKey
 from quorumd.log.meta_properties import format_directory, partition_directory
-from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
-from quorumd.node.identity.identity_files import BOOT_TIMESTAMP_FILE, load_saved_node, next_boot_timestamp
+from quorumd.log.quorum_state_file import Founder, QuorumStateFile, SavedState
+from quorumd.node.identity.identity_files import (
+    BOOT_TIMESTAMP_FILE,
+    load_saved_node,
+    next_boot_timestamp,
+    to_saved_state,
+)
 from quorumd.raft.quorum_state import QuorumState
+from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.event_heap import EventHeap
 
 DATA_DIRECTORY = "/data"
 OURS, THEIRS = "o" * 22, "t" * 22
 DIRECTORY_ID, OTHER = KafkaUuid(bytes(15) + b"\x41"), KafkaUuid(bytes(15) + b"\x42")
+FOUNDERS = VoterSet((Voter(ReplicaKey(2, OTHER), (Endpoint("CONTROLLER", "host", 9092),)),))
 
 
 @pytest.fixture
@@ -112,3 +119,16 @@ def test_node_starts_on_a_full_disk(disk: SimulatedDisk) -> None:
     next_boot_timestamp(disk, DATA_DIRECTORY, 5000)
     disk.capacity = disk.used_bytes()
     assert next_boot_timestamp(disk, DATA_DIRECTORY, 4000) == 5001
+
+
+@pytest.mark.parametrize(
+    ("committed", "has_founders"), [(VoterAssignment(VoterSet()), True), (VoterAssignment(FOUNDERS), False)]
+)
+def test_founders_are_saved_while_no_voters_are_committed(
+    committed: VoterAssignment, has_founders: bool
+) -> None:
+    state = QuorumState(3, 2, ReplicaKey(2, OTHER))
+    found = to_saved_state(state, None, 1, 7, committed, FOUNDERS)
+    assert found.founders == ((Founder(2, OTHER, "host", 9092),) if has_founders else None)
+    assert (found.current_voters, found.applied_offset, found.cluster_id) == (committed.current.ids, 7, "")
+    assert (found.leader_epoch, found.leader_id, found.voted_id, found.voted_directory_id) == (3, 2, 2, OTHER)

@@ -195,6 +195,27 @@ def test_only_a_committed_registration_is_logged(caplog: pytest.LogCaptureFixtur
     assert "is registered" in caplog.text
 
 
+def test_accepted_registration_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    harness = RegistrationHarness()
+    harness.registration.update(())
+    harness.leader_calls[0].on_response(ControllerRegistrationResponse(0, 0, None))
+    assert "controller 1 is registered" in caplog.text
+
+
+def test_registration_is_not_repeated_before_its_result() -> None:
+    """Neither the request to the leader, nor the record of the active controller itself."""
+    harness = RegistrationHarness()
+    harness.registration.update(())
+    harness.time.pass_ms(MAX_WAIT_MS)
+    harness.registration.update(())
+    assert len(harness.leader_calls) == 1
+    active = RegistrationHarness(is_active=True)
+    active.update(MAX_WAIT_MS)
+    active.update(MAX_WAIT_MS)
+    assert len(active.batches) == 1
+
+
 def test_nothing_is_written_on_a_full_disk() -> None:
     harness = RegistrationHarness(is_active=True)
     harness.has_free_space = False

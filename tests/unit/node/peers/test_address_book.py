@@ -61,3 +61,23 @@ def test_new_address_counts_as_reachable() -> None:
     assert not book.is_reachable(1)
     book.learn(1, Address("b", 1, 2))
     assert book.is_reachable(1)
+
+
+def test_repeated_address_does_not_count_as_reachable() -> None:
+    """A voter record repeats the address of a node that may still be down."""
+    book = AddressBook()
+    book.learn(1, Address("a", 1))
+    book.mark_reachable(1, False)
+    assert book.learn(1, Address("a", 1, recorded_at=9))
+    assert not book.is_reachable(1)
+    assert book.learn(1, Address("b", 1, recorded_at=10))
+    assert book.is_reachable(1)
+
+
+def test_forgotten_node_counts_as_reachable_when_it_announces_itself_again() -> None:
+    book = AddressBook()
+    book.learn(1, Address("a", 1, 5))
+    book.mark_reachable(1, False)
+    book.forget(1)
+    assert book.node_ids() == []
+    assert book.is_reachable(1)

@@ -12,7 +12,7 @@ from quorumd.node.peers.discovery import (
     STABLE_INTERVAL_MS,
 )
 from quorumd.protocol.apis import ApiKey
-from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
+from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest, Listener
 from quorumd.protocol.messages.discover_brokers_response import Broker, DiscoverBrokersResponse
 from quorumd.protocol.messages.metadata_response import (
     MetadataResponse,
@@ -176,6 +176,13 @@ def test_announced_address_wins_over_every_record(harness: DiscoveryHarness) -> 
     harness.respond_with(Broker(2, 1, "stated", 9092, DIRECTORY))
     harness.discovery.learn_voters([voter(2, "recorded")], 90)
     assert harness.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "stated", 9092)
+
+
+def test_announced_address_is_that_of_the_listener_for_other_nodes(harness: DiscoveryHarness) -> None:
+    listeners = [Listener("SECURE", "secure", 1), Listener("CONTROLLER", "three", 2), Listener("X", "x", 3)]
+    harness.announce(DiscoverBrokersRequest(3, 9, "first", 9092, DIRECTORY, listeners))
+    harness.respond(ApiKey.DISCOVER_BROKERS, report_of(3))
+    assert harness.discovery.endpoint_of(3) == Endpoint("CONTROLLER", "three", 2)
 
 
 @pytest.mark.parametrize("boot_timestamp", [0, 9])

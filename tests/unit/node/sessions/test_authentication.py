@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -55,6 +56,10 @@ class SaslHarness(NodeParts):
     def handshake(self, mechanism: str = "PLAIN", version: int = 1) -> int:
         error: int = self.send(SaslHandshakeRequest(mechanism), version).error_code
         return error
+
+    def begin_again(self) -> None:
+        self.time.pass_ms(2000)
+        assert self.handshake() == ErrorCode.NONE
 
     def authenticate(self, user: str = "alice", password: str = "secret") -> Any:
         return self.send(SaslAuthenticateRequest(f"\0{user}\0{password}".encode()))
@@ -115,6 +120,7 @@ def test_other_mechanisms_are_refused(harness: SaslHarness) -> None:
 def test_handshake_cannot_begin_twice(harness: SaslHarness) -> None:
     harness.handshake()
     assert harness.handshake() == ErrorCode.ILLEGAL_SASL_STATE
+    assert harness.reply.closes
 
 
 def test_first_version_is_followed_by_plain_tokens(harness: SaslHarness) -> None:
@@ -171,12 +177,56 @@ def test_client_cannot_change_its_mechanism(harness: SaslHarness) -> None:
     assert harness.handshake("SCRAM-SHA-256") == ErrorCode.UNSUPPORTED_SASL_MECHANISM
 
 
+@pytest.mark.parametrize(
+    ("is_logged_in", "mechanism", "problem"),
+    [
+        (False, "GSSAPI", "mechanism 'GSSAPI' is not enabled"),
+        (True, "SCRAM-SHA-256", "is not the mechanism of the first authentication, PLAIN"),
+    ],
+)
+def test_refused_mechanism_is_logged_with_its_problem(
+    harness: SaslHarness,
+    caplog: pytest.LogCaptureFixture,
+    is_logged_in: bool,
+    mechanism: str,
+    problem: str,
+) -> None:
+    if is_logged_in:
+        harness.log_in()
+        harness.time.pass_ms(2000)
+    harness.handshake(mechanism)
+    assert problem in caplog.text
+
+
 def test_client_cannot_authenticate_all_the_time(harness: SaslHarness) -> None:
     harness.log_in()
     harness.time.pass_ms(999)
     assert harness.handshake() == ErrorCode.ILLEGAL_SASL_STATE
+    assert not harness.reply.closes
     harness.time.pass_ms(1)
     assert harness.handshake() == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("begin", "reason"),
+    [
+        (lambda harness: None, "unexpected Metadata"),
+        (lambda harness: harness.handshake(), "unexpected Metadata"),
+        (lambda harness: harness.log_in(), "User:alice did not re-authenticate in time"),
+        (lambda harness: (harness.log_in(), harness.begin_again()), "unexpected Metadata"),
+    ],
+    ids=["unauthenticated", "in the first exchange", "expired", "in a later exchange"],
+)
+def test_refused_request_is_logged_with_its_reason(
+    harness: SaslHarness,
+    caplog: pytest.LogCaptureFixture,
+    begin: Callable[[SaslHarness], object],
+    reason: str,
+) -> None:
+    begin(harness)
+    harness.time.pass_ms(LIFETIME_MS)
+    harness.send(MetadataRequest(), 0)
+    assert reason in caplog.text
 
 
 def test_failures_are_logged_once_per_interval(

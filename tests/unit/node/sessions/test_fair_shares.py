@@ -98,6 +98,16 @@ def test_clients_take_turns(turns: list[Callable[[], None]], shares: FairShares)
     assert sum(flooding.turns[1:]) <= PER_ITERATION
 
 
+def test_clients_wait_undisturbed_once_a_turn_is_used_up(
+    turns: list[Callable[[], None]], shares: FairShares
+) -> None:
+    clients = [ReadingClient(shares, 1) for _ in range(PER_ITERATION + 2)]
+    for client in clients:
+        shares.wait(client)
+    end_turn(turns)
+    assert [client.turns for client in clients] == [[1]] * PER_ITERATION + [[], []]
+
+
 def test_every_turn_is_bounded_however_many_clients_wait(
     turns: list[Callable[[], None]], shares: FairShares
 ) -> None:

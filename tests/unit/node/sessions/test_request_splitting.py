@@ -14,7 +14,13 @@ from quorumd.controller.partition import Partition
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.node.sessions import request_splitting
-from quorumd.node.sessions.request_splitting import ITEMS_PER_SLICE, SPLIT_RULES, RequestPart, merge
+from quorumd.node.sessions.request_splitting import (
+    ITEMS_PER_SLICE,
+    SPLIT_RULES,
+    RequestPart,
+    SplitRule,
+    merge,
+)
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.apis import ApiKey, request_class, response_class
 from quorumd.protocol.codec import decode, encode
@@ -131,6 +137,17 @@ def test_parts_of_nested_lists_are_merged(max_partitions: int) -> None:
     assert whole.directories == directories
 
 
+@pytest.mark.parametrize(
+    "special",
+    [{"cost": max}, {"also": "b"}, {"name": max}, {"growth": max}, {"prepare": max}, {"select": max}],
+    ids="".join,
+)
+def test_rule_is_plain_if_all_items_are_alike(special: dict[str, Any]) -> None:
+    plain = SplitRule(("a",), ("a",), cost=3)
+    assert plain.is_plain
+    assert not plain._replace(**special).is_plain
+
+
 def test_small_request_is_not_split() -> None:
     controller = ControllerHarness().controller
     request = request_of(reassignment(("a", 4)), 1)
@@ -184,11 +201,15 @@ def test_requests_are_split_in_slices(field: str, build: Callable[[list[str]], M
             )
         assert parts is not None
         whole: list[Any] = []
+        pauses = 0
         while len(whole) < number:
             with calls.counted():
                 part = next(parts)
-            if part is not None:
+            if part is None:
+                pauses += 1
+            else:
                 whole += getattr(part.message, field)
+        assert 1 <= pauses / (number / ITEMS_PER_SLICE) <= 2
         assert next(parts, None) is None
         longest.append(calls.longest)
     assert longest[1] <= 1.2 * longest[0]
@@ -254,6 +275,12 @@ def test_other_requests_are_planned_between_two_parts(cluster: ControllerHarness
     (topic,) = session.responses[0].topics
     assert topic.partitions[-1].error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert {each.error_code for each in topic.partitions[:-1]} == {0}
+
+
+def test_unregistration_is_split_if_a_part_cannot_hold_its_partitions(cluster: ControllerHarness) -> None:
+    request = request_of(UnregisterBrokerRequest(BROKER), 0)
+    assert request_splitting.parts_of(cluster.controller, request, COUNT) is None
+    assert request_splitting.parts_of(cluster.controller, request, COUNT - 1) is not None
 
 
 def test_broker_with_many_partitions_is_unregistered_in_parts(cluster: ControllerHarness) -> None:

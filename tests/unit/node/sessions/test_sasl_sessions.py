@@ -19,6 +19,7 @@ from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from quorumd.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from quorumd.security.credentials import NoCredentials
+from quorumd.security.sasl.exchange import Proof
 from quorumd.security.sasl.settings import ClientSasl, ListenerSasl, ServerSasl
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from tests.support.node.parts import NodeParts
@@ -83,6 +84,35 @@ def test_session_speaks_for_the_client_that_authenticated() -> None:
     assert not harness.transport.is_closed
 
 
+@pytest.mark.parametrize("is_token", [True, False])
+def test_session_knows_whether_its_client_logged_in_with_a_token(is_token: bool) -> None:
+    """Such a client must not create tokens."""
+
+    class Validator:
+        def validate(self, token: str) -> Proof:
+            return Proof("User:alice", is_token=is_token)
+
+    server = ServerSasl(("OAUTHBEARER",), {}, Validator())
+    harness = SessionHarness(sasl={LISTENER: ListenerSasl(server)})
+    harness.session.received(harness.client.request(SaslHandshakeRequest("OAUTHBEARER"), 1)[1])
+    token = b"n,,\x01auth=Bearer token\x01\x01"
+    harness.session.received(harness.client.request(SaslAuthenticateRequest(token), 2)[1])
+    assert harness.session.origin.token_authenticated is is_token
+
+
+@pytest.mark.parametrize("is_logged_in", [False, True])
+def test_malformed_frame_of_a_client_without_sasl_is_logged_with_a_hint(
+    is_logged_in: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    harness = session_with_sasl()
+    if is_logged_in:
+        harness.session.received(harness.client.request(SaslHandshakeRequest("PLAIN"), 1)[1])
+        harness.session.received(harness.client.request(SaslAuthenticateRequest(ALICE), 2)[1])
+    harness.session.received(b"\xff" * 8)
+    assert harness.statistics.malformed_frames == 1
+    assert (f"listener {LISTENER} requires SASL" in caplog.text) is not is_logged_in
+
+
 def test_session_of_a_stranger_is_closed() -> None:
     harness = session_with_sasl()
     harness.send()
@@ -118,6 +148,25 @@ def test_failed_authentication_gets_its_response_after_a_delay() -> None:
     assert not harness.transport.is_closed
     harness.time.pass_ms(1.0)
     harness.time.end_turn()
+    assert len(harness.transport.writes) == 1
+    assert harness.transport.is_closed
+
+
+@pytest.mark.parametrize("delay_ms", [0.0, 100.0])
+def test_only_the_first_password_of_a_connection_counts(delay_ms: float) -> None:
+    """Otherwise a client could try any number of passwords in one connection."""
+    harness = session_with_sasl()
+    harness.session.origin.principal = ANONYMOUS
+    harness.session._failure_delay_ms = delay_ms
+    harness.session.received(harness.client.request(SaslHandshakeRequest("PLAIN"), 1)[1])
+    harness.time.end_turn()
+    harness.transport.writes.clear()
+    guesses = (b"\0alice\0no", ALICE, ALICE)
+    requests = [harness.client.request(SaslAuthenticateRequest(each), 2)[1] for each in guesses]
+    harness.session.received(b"".join(requests))
+    harness.time.pass_ms(10_000.0)
+    harness.time.end_turn()
+    assert harness.session.origin.principal == ANONYMOUS
     assert len(harness.transport.writes) == 1
     assert harness.transport.is_closed
 

@@ -17,6 +17,7 @@ from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.messages.metadata_response import MetadataResponse
+from quorumd.protocol.routes import Session
 from tests.support.node.session_harness import SLICE, SessionHarness
 
 
@@ -284,6 +285,21 @@ def test_large_request_is_decoded_in_slices_while_later_ones_wait(harness: Sessi
     assert len(harness.requests) == 3
 
 
+def test_handler_of_a_large_request_runs_in_a_tick(harness: SessionHarness) -> None:
+    """Its time counts as busy time, and its response leaves with the same event."""
+
+    def respond(session: Session, request: Request) -> None:
+        harness.time.heap.now_ms += 7
+        session.respond(request, MetadataResponse())
+
+    harness.route = respond
+    harness.session.received(large_request(harness))
+    while not harness.requests:
+        assert harness.time.heap.step(harness.time.heap.now_ms)
+    assert len(harness.transport.writes) == 1
+    assert harness.statistics.event_processing_ms.total == 7
+
+
 @pytest.mark.parametrize("cut", [1, 3, 20_000])
 def test_malformed_large_request_closes_the_connection_after_earlier_requests(
     harness: SessionHarness, cut: int, caplog: pytest.LogCaptureFixture
@@ -358,6 +374,15 @@ def test_requests_of_a_closed_connection_need_no_garbage_collector(
         assert dropped() is None
     finally:
         gc.enable()
+
+
+def test_closed_session_keeps_no_requests(harness: SessionHarness) -> None:
+    """A handler whose response is delayed still refers to the session."""
+    harness.route = lambda session, request: session.block(request)
+    harness.send(3)
+    assert harness.session._queued
+    harness.session.closed("", False)
+    assert not harness.session._queued
 
 
 def test_request_without_a_response_lets_later_responses_leave(harness: SessionHarness) -> None:

@@ -188,6 +188,14 @@ def test_client_that_holds_too_much_is_aborted(harness: SessionHarness) -> None:
     assert harness.transport.is_closed
 
 
+def test_client_whose_incomplete_request_exceeds_the_memory_is_aborted(harness: SessionHarness) -> None:
+    harness.transport.unsent_bytes = MAX_HELD_BYTES
+    harness.session.received(BULK_BYTES.to_bytes(4) + bytes(MIN_COUNTED_BYTES - 5))
+    assert not harness.transport.is_closed
+    harness.session.received(bytes(1))
+    assert harness.transport.is_closed
+
+
 def test_small_requests_count_with_the_memory_of_their_messages(harness: SessionHarness) -> None:
     """A few dozen bytes of a client become a kilobyte."""
     harness.send(100)
@@ -217,6 +225,17 @@ def test_large_request_counts_once_it_is_decoded(harness: SessionHarness) -> Non
     harness.respond(0)
     harness.time.end_turn()
     assert harness.session.held_bytes == 0
+
+
+def test_stored_bytes_hold_no_memory(harness: SessionHarness) -> None:
+    """A consumer fetches up to 50 MiB at once, which its broker reads piece by piece."""
+    harness.session._largest_write = harness.transport.unsent_bytes = 2 * MAX_HELD_BYTES
+    for stored, is_closed in ((2 * MAX_HELD_BYTES, False), (MAX_HELD_BYTES - 1, True)):
+        harness.send()
+        harness.transport.stored_bytes = stored
+        harness.respond(len(harness.requests) - 1)
+        harness.time.end_turn()
+        assert harness.transport.is_closed == is_closed
 
 
 def test_client_whose_request_exceeds_the_memory_is_aborted_while_it_is_decoded(

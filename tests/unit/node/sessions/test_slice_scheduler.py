@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
-from quorumd.node.sessions.slice_scheduler import SliceScheduler
+from quorumd.node.sessions.slice_scheduler import TASKS_AT_ONCE, SliceScheduler
 
 
 class Count:
@@ -51,3 +52,23 @@ def test_small_work_runs_at_once_within_the_slice_of_its_turn() -> None:
     assert done == [("a", 2), ("b", 2)]
     turns.pop()()
     assert done[2:] == [("c", 2)]
+
+
+def test_later_work_begins_once_enough_other_work_has_ended() -> None:
+    """Unfinished work needs memory: a hundred pages of topics that grew at once took 100 MiB."""
+    turns: list[Callable[[], None]] = []
+    done: list[tuple[str, int]] = []
+    sliced = SliceScheduler(turns.append, 1)
+    names = [str(number) for number in range(3 * TASKS_AT_ONCE)]
+    for name in names:
+        sliced.begin(Count(2, done, name))
+    while turns:
+        turns.pop()()
+    units: Counter[str] = Counter()
+    unfinished = []
+    for name, taken in done:
+        units[name] += taken
+        unfinished.append(sum(1 for each in units.values() if each < 2))
+    assert list(units) == names
+    assert set(units.values()) == {2}
+    assert max(unfinished) == TASKS_AT_ONCE

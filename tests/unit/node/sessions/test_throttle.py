@@ -109,6 +109,16 @@ def test_time_of_handlers_counts_before_their_response(harness: ThrottledHarness
     assert harness.throttle_times() == [1000], "one window at most"
 
 
+def test_time_of_a_handler_that_responds_later_counts(harness: ThrottledHarness) -> None:
+    def take_long(session: Session, request: Request) -> None:
+        harness.time.heap.now_ms += 1050
+
+    harness.limit(REQUEST_PERCENTAGE, 10)
+    harness.route = take_long
+    harness.send()
+    assert harness.transport.reading == ["pause"]
+
+
 def test_handler_brings_a_throttle_time(harness: ThrottledHarness) -> None:
     harness.limit("consumer_byte_rate", 1)
     harness.route = lambda session, request: session.respond(request, MetadataResponse(300))
@@ -134,6 +144,17 @@ def test_encoded_response_brings_a_throttle_time(harness: ThrottledHarness) -> N
     assert harness.throttle_times() == [5]
 
 
+def test_encoded_response_has_a_longer_throttle_time_of_its_connection(harness: ThrottledHarness) -> None:
+    harness.limit("consumer_byte_rate", 1)
+    harness.route = lambda session, request: None
+    harness.send(2)
+    for request, throttle_ms in zip(harness.requests, (300, 5), strict=True):
+        response = encode_response(request, MetadataResponse(throttle_ms))
+        harness.session.respond_encoded(request, response)
+    harness.time.pass_ms(300)
+    assert harness.throttle_times() == [300, 300]
+
+
 def test_closed_connection_stays_closed(harness: ThrottledHarness) -> None:
     harness.limit(PRODUCER_BYTE_RATE, 1)
     harness.produce(1000)
@@ -148,6 +169,7 @@ def test_longer_throttling_replaces_a_shorter_one(harness: ThrottledHarness) -> 
     harness.send(2)
     for number, throttle_ms in enumerate((100, 300)):
         harness.session.respond(harness.requests[number], MetadataResponse(throttle_ms))
+        assert harness.transport.reading == ["pause"]
     harness.time.pass_ms(100)
     assert harness.throttle_times() == [100, 300]
     harness.send()
@@ -174,6 +196,8 @@ def test_connection_beyond_the_rate_of_its_address_is_closed_after_a_wait(harnes
     [
         (BrokerHeartbeatRequest(), 2, True),
         (FetchRequest(replica_id=2), 12, True),
+        (FetchRequest(replica_id=0), 12, True),
+        (FetchRequest(replica_state=ReplicaState(0)), 15, True),
         (FetchRequest(replica_state=ReplicaState(2)), 15, True),
         (FetchRequest(), 12, False),
         (ProduceRequest(), 12, False),

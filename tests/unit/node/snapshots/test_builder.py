@@ -12,6 +12,7 @@ from quorumd.ids import KafkaUuid, OffsetAndEpoch
 from quorumd.log import LogSettings
 from quorumd.log.meta_properties import partition_directory
 from quorumd.log.snapshot_file import check_snapshot, file_name, read_batches
+from quorumd.node.snapshots import builder
 from quorumd.node.snapshots.builder import BATCH_RECORDS, BuiltSnapshot, build_snapshot
 from quorumd.node.state.snapshot_loader import load_image
 from quorumd.protocol.batch_scan import headers
@@ -87,6 +88,19 @@ def test_progress_of_a_build_is_reported(disk: SimulatedDisk, log: ConfigLog) ->
     progress: list[str] = []
     build_snapshot(disk, DATA_DIRECTORY, log.log.end_offset, "test", progress.append)
     assert progress == ["4 records written", "checking 4 records"]
+
+
+def test_progress_of_reading_is_reported_at_intervals(
+    disk: SimulatedDisk, log: ConfigLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builder, "PROGRESS_RECORDS", 4)
+    for first in range(0, 12, 3):
+        log.set_configs(first, 3, "v")
+    log.commit()
+    progress: list[str] = []
+    build_snapshot(disk, DATA_DIRECTORY, log.log.end_offset, "test", progress.append)
+    read = [each for each in progress if "read" in each]
+    assert read == ["5 of 14 records of the log read", "11 of 14 records of the log read"]
 
 
 def test_snapshot_bytes_do_not_depend_on_the_previous_snapshot(disk: SimulatedDisk, log: ConfigLog) -> None:

@@ -153,9 +153,10 @@ def test_snapshot_built_by_another_process_counts() -> None:
     harness = SnapshotManagerHarness()
     harness.grow(11)
     build_snapshot(harness.disk, DATA_DIRECTORY, harness.log.end_offset, "other")
+    harness.manager.maintain(harness.log.end_offset)
+    assert harness.statistics.snapshot_end_offset == harness.log.end_offset, "without a build"
     assert harness.maintain() == 1
     assert harness.statistics.snapshots_built == 0
-    assert harness.statistics.snapshot_end_offset == harness.log.end_offset
     assert harness.statistics.snapshot_bytes == harness.log.snapshots.size(harness.log.snapshots.ids[0])
 
 
@@ -293,3 +294,13 @@ def test_stopped_manager_does_nothing() -> None:
     harness.log.snapshots.rescan()
     found = len(harness.log.snapshots.ids)
     assert harness.maintain() == found
+
+
+def test_new_snapshot_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    harness = SnapshotManagerHarness()
+    harness.grow(40)
+    assert harness.maintain() == 1
+    (snapshot,) = harness.log.snapshots.ids
+    assert shows(caplog.text, f"snapshot {snapshot.offset}-{snapshot.epoch}", "records", "bytes, built in")
+    assert harness.statistics.snapshots_built == 1

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from quorumd.controller.elections import UncleanElection
 from quorumd.controller.partition import NO_LEADER, RECOVERING, Partition, PartitionId, partition_record
 from quorumd.ids import KafkaUuid
+from quorumd.node.state import metadata_writer
 from quorumd.node.state.metadata_writer import MetadataWriter
 from quorumd.node.state.proposals import MAX_BATCH_BYTES
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.metadata_record import encode_record
+from quorumd.protocol.record_batch import size_of_records
 from tests.support.node.parts import GROUP, NodeParts
 
 TOPIC = KafkaUuid(b"the topic's id..")
@@ -45,6 +50,23 @@ def test_batch_that_is_too_large_has_no_effect() -> None:
     assert harness.config() == {"key": "value"}
     harness.settle()
     assert harness.outcomes == [True]
+
+
+def test_batches_may_have_exactly_the_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = WriterHarness()
+    records = [ConfigRecord(*GROUP, f"key {number}", "x") for number in range(5)]
+    size = size_of_records([encode_record(record, 0) for record in records[:2]])
+    monkeypatch.setattr(metadata_writer, "MAX_BATCH_BYTES", size)
+    proposed: list[int] = []
+    propose = harness.proposals.propose
+    monkeypatch.setattr(
+        harness.proposals,
+        "propose",
+        lambda values, *rest: (proposed.append(len(values)), propose(values, *rest)),
+    )
+    harness.writer.write_batches(records, harness.outcomes.append)
+    harness.settle()
+    assert (proposed, harness.outcomes) == ([2, 2, 1], [True])
 
 
 def elect(harness: WriterHarness, *, elr: tuple[int, ...]) -> None:

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
 
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.controller.undo_log import UndoEntry
+from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.node.state import proposals as module
 from quorumd.protocol.record_batch import encode_batch, size_of_records
 from tests.support.node.parts import GROUP, NodeParts
@@ -20,10 +20,12 @@ class ProposalHarness(NodeParts):
         self.batches: list[list[bytes]] = []
         self.end_offset = 10
         self.is_open = True
+        self.while_appending: Callable[[], None] = lambda: None
         self.outcomes: list[tuple[str, bool]] = []
         self.image = ClusterImage()
 
     def append_values(self, values: Sequence[bytes]) -> int | None:
+        self.while_appending()
         if not self.is_open:
             return None
         self.batches.append(list(values))
@@ -49,7 +51,7 @@ def harness() -> ProposalHarness:
 def test_proposals_of_one_turn_form_one_batch(harness: ProposalHarness) -> None:
     harness.set("a", "1")
     harness.set("b", "2")
-    assert harness.batches == []
+    assert (harness.batches, len(harness.turns)) == ([], 1)
     harness.end_turn()
     assert harness.batches == [[b"a=1", b"b=2"]]
 
@@ -90,6 +92,32 @@ def test_lost_leadership_undoes_changes_newest_first(harness: ProposalHarness) -
     assert harness.outcomes == [("1", False), ("2", False), ("3", False)]
     harness.end_turn()
     assert harness.batches == [[b"a=1"]]
+
+
+def test_uncommitted_changes_are_those_of_every_stage_newest_first(harness: ProposalHarness) -> None:
+    harness.set("a", "committed")
+    harness.end_turn()
+    harness.proposals.committed(harness.end_offset)
+
+    def count() -> None:
+        changes = harness.proposals.uncommitted_changes()
+        counts.append(len(changes))
+        undo(changes)
+        assert harness.image.config(GROUP) == {"a": "committed"}
+
+    counts: list[int] = []
+    count()
+    harness.set("a", "1")
+    harness.set("a", "2")
+    count()
+    harness.while_appending = count
+    harness.end_turn()
+    count()
+    harness.set("a", "3")
+    count()
+    each = counts[1] // 2
+    assert counts == [0, 2 * each, 2 * each, 2 * each, 3 * each]
+    assert each
 
 
 def test_committed_changes_are_not_undone(harness: ProposalHarness) -> None:
@@ -145,7 +173,7 @@ def test_read_fails_if_its_append_loses_the_leadership(
 def test_batches_stay_below_the_limit_without_splitting_proposals(
     harness: ProposalHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_BATCH_BYTES", 40)
+    monkeypatch.setattr(module, "MAX_BATCH_BYTES", 2 * size_of_records([b"a=1"]))
     for number in "12345":
         harness.set("a", number)
     harness.end_turn()

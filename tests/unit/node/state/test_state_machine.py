@@ -105,6 +105,18 @@ def test_large_batch_is_applied_in_slices_and_read_as_a_whole(harness: StateHarn
     assert seen == [(10, 10, False), (20, 20, False), (25, 25, True), (35, 35, True)]
 
 
+@pytest.mark.parametrize(("committed", "is_listed"), [(24, True), (25, False)])
+def test_changes_of_a_partly_applied_batch_are_listed_unless_it_is_committed(
+    harness: StateHarness, committed: int, is_listed: bool
+) -> None:
+    harness.machine = harness.make_machine(record_ms=1.0)
+    harness.append(*((f"k{number}", "v") for number in range(25)))
+    harness.lead()
+    assert 0 < len(harness.config()) < 25
+    harness.machine.committed(committed)
+    assert bool(harness.machine.uncommitted_changes()) is is_listed
+
+
 def test_leader_that_resigns_while_applying_rolls_back_a_partial_batch(
     harness: StateHarness,
 ) -> None:
@@ -214,6 +226,10 @@ def test_lost_leadership_rolls_back_uncommitted_records(harness: StateHarness) -
     harness.machine.committed(harness.append(("a", "5"), epoch=2))
     harness.run_turns()
     assert harness.config() == {"a": "5"}
+    # What was rolled back once is not rolled back again.
+    harness.lead()
+    harness.machine.on_leadership_lost()
+    assert harness.config() == {"a": "5"}
 
 
 def test_records_committed_while_leading_are_not_rolled_back(harness: StateHarness) -> None:
@@ -309,6 +325,18 @@ class TestSnapshots:
         assert seen == [10, 20, 30, 35]
         assert harness.machine.applied_offset == harness.machine.committed_offset == committed
         assert (len(harness.config()), harness.machine.is_readable) == (36, True)
+
+    def test_start_completes_once_a_snapshot_of_all_committed_records_is_loaded(
+        self, harness: StateHarness
+    ) -> None:
+        log = harness.log
+        snapshot = self.write(harness, 250, {f"k{n}": "v" for n in range(35)})
+        log.reset_to_snapshot(snapshot)
+        harness.machine = harness.make_machine(record_ms=1.0)
+        assert harness.start(250, snapshot)
+        assert not harness.machine.is_readable
+        harness.run_turns()
+        assert (harness.activations, len(harness.config())) == (1, 35)
 
     def test_snapshot_fetched_during_a_large_batch_is_the_next_readable_image(
         self, harness: StateHarness

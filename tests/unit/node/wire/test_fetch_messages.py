@@ -135,6 +135,13 @@ def test_hole_37_ids_below_0_are_consumers(version: int, replica_id: int) -> Non
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_id_0_is_a_replica(version: int) -> None:
+    came = fetch_messages.stock_fetch_from_wire(stock(version, 0), version)
+    assert came is not None
+    assert came.replica.id == 0
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_other_topics_and_partitions_are_rejected_per_partition(version: int) -> None:
     message = stock(version)
     message.topics[0].partitions[0].partition = 1

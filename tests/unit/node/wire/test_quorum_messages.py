@@ -174,3 +174,20 @@ def test_sender_defaults_to_the_leader_id() -> None:
     partition = quorum_messages.only_partition(message.topics)
     assert partition is not None
     assert quorum_messages.end_from_wire(message, partition).sender_id == 1
+
+
+def test_sender_that_is_not_the_leader_is_named_since_version_1() -> None:
+    request = EndEpochRequest(1, 5, 3, ())
+    message = travelled(quorum_messages.end_to_wire(request, CLUSTER, 1, ()), 1)
+    partition = quorum_messages.only_partition(message.topics)
+    assert partition is not None
+    assert quorum_messages.end_from_wire(message, partition) == request
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_knowledge_of_tokens_is_reported_since_version_1(version: int) -> None:
+    response = LeaderResponse(ErrorCode.NONE, 1, 5, knows_tokens=True)
+    message = quorum_messages.leader_response_to_wire(begin_quorum_epoch_response, response, None, version)
+    found = quorum_messages.leader_response_from_wire(travelled(message, version))
+    assert isinstance(found, LeaderResponse)
+    assert found.knows_tokens is (version >= 1)
