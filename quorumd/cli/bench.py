@@ -59,7 +59,7 @@ COLUMNS = (
     default="5s",
     show_default=True,
     metavar="DURATION",
-    help="Run each measurement for this long: 5s, 500ms, 2m.",
+    help="Run each measurement for this long, or until a write succeeds: 5s, 500ms, 2m.",
 )
 @options.output
 def bench(

@@ -94,7 +94,7 @@ def up(
         click.echo(f"all {len(local.nodes)} nodes are already running")
     local.check_addresses(stopped)
     local.create(initial)
-    with _stop_signals_as_interrupt():
+    with stop_signals_as_interrupt():
         try:
             started = start_nodes(local, stopped)
             click.echo(f"{status_table(local)}\n{client_commands(local)}")
@@ -294,12 +294,18 @@ def _log_tails(nodes: list[LocalNode]) -> str:
 
 
 @contextmanager
-def _stop_signals_as_interrupt() -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGTERM as well as on SIGINT, and on SIGINT also if a shell that started this
-    command in the background ignores it."""
+def stop_signals_as_interrupt() -> Iterator[None]:
+    """Raise KeyboardInterrupt on the first SIGTERM or SIGINT, also if a shell that started this command in the
+    background ignores SIGINT. Later ones are ignored in the block, so that they cannot leave nodes running: a
+    terminal sends Ctrl-C to `make` and to its command, and `make` passes SIGTERM on."""
+
+    is_interrupted = False
 
     def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
+        nonlocal is_interrupted
+        if not is_interrupted:
+            is_interrupted = True
+            raise KeyboardInterrupt
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

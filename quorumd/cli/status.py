@@ -31,6 +31,9 @@ COLUMNS = (
 )
 STALE_LEADER_MS = 1000
 """Longer than a follower's fetch can wait for records."""
+SILENT_PEER_MS = 2000
+"""A node probes a peer without a response once per second: one that is silent for longer has missed a probe, too. A
+shorter silence is usually a first request to a peer that was still starting."""
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -43,7 +46,8 @@ def status(servers: Addresses, output: str) -> None:
     The request goes to the given nodes and to the nodes that they report, separately; --timeout applies to each.
     Lag counts committed records that the node has not applied yet, Disk is the free space of its log's disk, and
     Snapshot is the end offset of its newest snapshot. Below the table: nodes that do not respond, the reasons why a
-    node is not ready, and peers that do not respond to it. Kafka's own controllers report only epoch and leader.
+    node is not ready, and peers that have not responded to it for 2 s. Kafka's own controllers report only epoch and
+    leader.
 
     Exit code 0 if all nodes respond, are ready and report the same leader, otherwise 1.
 
@@ -136,7 +140,7 @@ def render(views: Sequence[NodeView]) -> str:
 
 
 def problems(views: Iterable[NodeView]) -> Iterator[str]:
-    """Yield one line per problem: nodes that do not respond or are not ready, and silent peers."""
+    """Yield one line per problem: nodes that do not respond or are not ready, and peers silent for SILENT_PEER_MS."""
     for view in views:
         description = view.description
         if description is None:
@@ -152,10 +156,11 @@ def problems(views: Iterable[NodeView]) -> Iterator[str]:
             if not description.has_free_space:
                 yield f"node {description.node_id} has a full disk: free space; no acknowledged data is lost"
             for peer in description.silent_peers:
-                yield (
-                    f"node {description.node_id} has no response from node {peer.node_id} for "
-                    f"{peer.silent_ms / 1000:,.0f} s ({peer.reason})"
-                )
+                if peer.silent_ms >= SILENT_PEER_MS:
+                    yield (
+                        f"node {description.node_id} has no response from node {peer.node_id} for "
+                        f"{peer.silent_ms / 1000:,.0f} s ({peer.reason})"
+                    )
 
 
 def _cells(view: NodeView) -> list[object]:

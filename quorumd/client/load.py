@@ -47,6 +47,8 @@ FILL_CHARACTERS = "xy"
 CLIENT_ID = b"quorumd-load"
 API_VERSION = 1
 WARM_UP_S = 0.5
+MAX_WAIT_S = 30.0
+"""A run without a successful write is continued for this long, until there is one."""
 STALLED_S = 3.0
 """A leader without responses for this long is considered failed."""
 RETRY_BACKOFF_S = 0.05
@@ -99,19 +101,28 @@ class LoadReport:
 
 @dataclass(slots=True)
 class _Totals:
-    """The totals of all connections of a run, from `start` to `deadline`."""
+    """The totals of all connections of a run, from `start` to `deadline`.
+
+    `deadline` is `end`, or the time of the first successful write if that is later.
+    """
 
     start: float
-    deadline: float
+    end: float
+    deadline: float = field(init=False)
     latencies: array[float] = field(default_factory=lambda: array("d"))
     completed: int = 0
     failed: int = 0
     longest_pause_s: float = 0.0
     _last: float = 0.0
 
+    def __post_init__(self) -> None:
+        self.deadline = self.end + MAX_WAIT_S
+
     def record_success(self, now: float) -> None:
         """Record successful writes at this time."""
         if self.start <= now <= self.deadline:
+            if not self._last:
+                self.deadline = max(self.end, now)
             self.longest_pause_s = max(self.longest_pause_s, self.pause_s(now))
             self._last = now
 
@@ -144,7 +155,7 @@ class Load:
         self._written = set() if written is None else written
 
     async def run(self) -> None:
-        """Write until the time is over, to the current leader.
+        """Write until the time is over, to the current leader, or on a slow machine until the first write succeeds.
 
         Raises RequestFailed if a leader rejects a write with a fatal error, or if nothing was written.
         """
@@ -162,7 +173,9 @@ class Load:
                 failure = error
                 await asyncio.sleep(RETRY_BACKOFF_S)
         if not self._totals.latencies:
-            raise failure or RequestFailed("no write succeeded in time; use a longer --duration")
+            raise failure or RequestFailed(
+                f"no write succeeded within {MAX_WAIT_S:.0f} s after the end of the run"
+            )
 
     def report(self) -> LoadReport:
         """Return the measurements so far."""

@@ -180,7 +180,7 @@ def test_known_unknown_malformed_and_repeated_tagged_fields(name: str, data: st.
         version = data.draw(st.sampled_from(versions_of(name)))
         found = data.draw(st.lists(tags, max_size=4))
         message = data.draw(message_values(name, version))
-        for slot in message.__slots__:
+        for slot in message.FIELDS:
             # Without its own tagged fields: those drawn here replace them.
             if getattr(message, slot) is None or slot in ("fenced", "leader_recovery_state"):
                 setattr(message, slot, getattr(type(message)(), slot))

@@ -141,19 +141,24 @@ def test_address_in_use_is_reported_before_any_node_starts(directory: Path, tmp_
     assert not list(tmp_path.glob("node-*/pid"))
 
 
-def test_ctrl_c_stops_every_node_of_a_foreground_cluster(tmp_path: Path) -> None:
+def test_signals_stop_every_node_of_a_foreground_cluster(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "quorumd", "cluster", "up", "--dir", str(tmp_path)]
     process = subprocess.Popen(
-        [*command, "--nodes", "1", "--base-port", str(free_base_port())], stdout=subprocess.PIPE, text=True
+        [*command, "--nodes", "1", "--base-port", str(free_base_port())],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     lines = iter(process.stdout.readline, "")
     assert any("running until Ctrl-C" in line for line in lines)
     pid = int((tmp_path / "node-0" / "pid").read_text())
-    process.send_signal(signal.SIGINT)
-    rest = process.communicate()[0]
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
+        process.send_signal(number)
+    rest, errors = process.communicate()
     assert process.returncode == 0
     assert "stopped: node 0" in rest
+    assert "Traceback" not in errors
     wait_for("the node to end", lambda: not Path(f"/proc/{pid}/cmdline").exists())
 
 

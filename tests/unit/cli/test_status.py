@@ -9,7 +9,7 @@ import pytest
 from quorumd.cli import status as status_module
 from quorumd.cli.options import duration
 from quorumd.cli.root import run
-from quorumd.cli.status import is_healthy, render, size
+from quorumd.cli.status import is_healthy, json_row, problems, render, size
 from quorumd.client.node_views import NodeView
 from quorumd.protocol.messages.describe_node_response import DescribeNodeResponse, SilentPeer
 from tests.support.text import cells, shows
@@ -74,6 +74,14 @@ def test_problems_are_listed_below_table() -> None:
     assert shows(unreachable, "node 2", "node 3", "34 s", "10.0.0.1:9193: Connection refused")
     assert shows(discovered, "10.0.0.1:9193", "node 1", "Connection refused")
     assert shows(lost.summary, "node 2", "10.0.0.1:9192", "prospective", "epoch 5", "no leader", "node 3")
+
+
+@pytest.mark.parametrize(("silent_ms", "lines"), [(0, 0), (1_999, 0), (2_000, 1)])
+def test_peer_that_was_not_probed_again_is_no_problem(silent_ms: int, lines: int) -> None:
+    """As right after the start of a cluster, whose nodes begin to listen one after the other."""
+    view = node(2, silent_peers=[SilentPeer(3, silent_ms, "10.0.0.1:9193: Connection refused")])
+    assert len(list(problems([view]))) == lines
+    assert json_row(view)["silentPeers"]
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ def _time(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = count()
     monkeypatch.setattr(load_generator, "perf_counter", lambda: next(looks) / 1000)
     monkeypatch.setattr(load_generator, "STALLED_S", 300.0)
+    monkeypatch.setattr(load_generator, "MAX_WAIT_S", 0.2)
     monkeypatch.setattr(load_generator, "RETRY_BACKOFF_S", 0)
 
 
@@ -119,6 +120,29 @@ def test_writes_in_flight_are_maintained_and_counted(in_flight: int, connections
     assert report.writes > in_flight
     assert list(report.latencies_ms) == sorted(report.latencies_ms)
     assert report.writes_per_second == pytest.approx(report.writes / 0.1)
+
+
+@pytest.mark.parametrize(("late_s", "is_in_time"), [(0.15, True), (0.4, False)])
+def test_run_lasts_until_first_write_succeeds(
+    monkeypatch: pytest.MonkeyPatch, late_s: float, is_in_time: bool
+) -> None:
+    looks = count()
+
+    def reply(correlation_id: int, _: bytes) -> bytes:
+        later = count(next(looks) + round(late_s * 1000))
+        monkeypatch.setattr(load_generator, "perf_counter", lambda: next(later) / 1000)
+        return response(correlation_id)
+
+    monkeypatch.setattr(load_generator, "perf_counter", lambda: next(looks) / 1000)
+    run = load(reply, in_flight=1)
+    if is_in_time:
+        report = asyncio.run(run)
+        assert report.writes == 1
+        assert late_s < report.seconds < late_s + 0.1
+        assert report.longest_pause_ms == pytest.approx(report.seconds * 1000)
+    else:
+        with pytest.raises(RequestFailed, match="no write"):
+            asyncio.run(run)
 
 
 def test_each_write_in_flight_has_its_own_config() -> None:
