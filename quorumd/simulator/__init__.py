@@ -6,6 +6,7 @@ data_directories  data directories that operators replace, restore and confuse
 options           options of one run
 node_settings     the settings of the parts of every node
 client_listener   the listener with SASL of nodes, and the users that log in
+peer_logins       SASL between nodes
 profiles/         distributions from which a seed draws its options, by name
 faults/           injected faults, a class each
 workload/         clients with histories of calls and returns; writers of opaque records and features

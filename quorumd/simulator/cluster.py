@@ -7,7 +7,7 @@ timers never fire, its connections are closed, and after a power loss its unsync
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -24,6 +24,7 @@ from quorumd.ports import ANONYMOUS
 from quorumd.protocol.messages import voters_record
 from quorumd.raft.voters import VoterSet
 from quorumd.security.authorizer import AuthorizerSettings
+from quorumd.security.sasl.settings import ListenerSasl
 from quorumd.simulator import data_directories
 from quorumd.simulator.brokers.nodes.roles import (
     FIRST_BROKER,
@@ -46,6 +47,7 @@ from quorumd.simulator.environment.topic_regexes import compile_regex
 from quorumd.simulator.inspection.log_mirror import Batch, DurableLog, LogMirror
 from quorumd.simulator.node_settings import controller_settings, log_settings, raft_settings
 from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.peer_logins import PASSWORDS, ClientLogins
 from quorumd.simulator.voter_sets import voter_sets_of
 
 if TYPE_CHECKING:
@@ -129,6 +131,8 @@ class Machine:
     """Whether an operator has copied files to it, which are not synced and may be torn by a power loss."""
     starting: bool = False
     """Whether its node is still starting, so that the mirror does not show its log yet."""
+    users: dict[str, str] = field(default_factory=lambda: dict(PASSWORDS))
+    """The passwords of the users that may log in, if nodes have SASL."""
 
     @property
     def sync_failed(self) -> bool:
@@ -173,6 +177,8 @@ class Cluster:
         ):
             self.machines[node_id] = self._make_machine(node_id)
         self._addresses: list[tuple[str, int]] = []
+        if options.peer_logins.mechanism:
+            self.network.wrap = ClientLogins(options.peer_logins, self.machines).wrap
         self._format_all()
 
     # ---- operations on machines
@@ -221,9 +227,17 @@ class Cluster:
             machine.disk,
             self.network.host(machine.host, process),
             compile_regex,
-            SASL if self.options.logins_ms else {},
+            self._sasl(machine, process),
         )
         return start_node(self.settings(machine), ports, partial(self._node_stopped, machine, process))
+
+    def _sasl(self, machine: Machine, process: Process) -> Mapping[str, ListenerSasl]:
+        """Return the SASL settings of the listeners of a node."""
+        options, heap = self.options, self.heap
+        if not options.peer_logins.mechanism:
+            return SASL if options.logins_ms else {}
+        clock = SimulatedClock(heap, process, machine.time)
+        return {LISTENER_NAME: options.peer_logins.of_node(machine.users, lambda: heap.now_ms, clock.wall_ms)}
 
     def kill(self, node_id: int) -> None:
         """Kill the process with SIGKILL; its unsynced writes stay in the page cache."""
@@ -273,6 +287,7 @@ class Cluster:
         for machine in self.machines.values():
             machine.disk.repair()
             machine.disk.latency = HEALTHY_DISK
+            machine.users.update(PASSWORDS)
             machine.calls_to_power_loss = 0
             if machine.process is None:
                 machine.disk.restore()
@@ -460,7 +475,7 @@ class Cluster:
             data_directory=DATA_DIRECTORY,
             listen=endpoint,
             advertised=endpoint,
-            failed_authentication_delay_ms=0,
+            failed_authentication_delay_ms=options.peer_logins.failure_delay_ms,
             bootstrap_servers=tuple((seed.host, seed.port) for seed in others),
             voter_addresses=tuple((seed.node_id, seed.host, seed.port) for seed in seeds),
             bootstrap_voters=voters if machine.seeds is None else (),

@@ -11,6 +11,7 @@ from quorumd.simulator.options import SimulationOptions
 
 RESERVE_BYTES: Final = 4096
 MAX_FETCH_WAIT_MS: Final = 500
+MAX_INDEX_INTERVAL_BYTES: Final = 4096
 
 
 def raft_settings(options: SimulationOptions) -> RaftSettings:
@@ -30,6 +31,7 @@ def log_settings(options: SimulationOptions) -> LogSettings:
     """Return the settings of the metadata log and its snapshots."""
     return LogSettings(
         segment_bytes=options.segment_bytes,
+        index_interval_bytes=min(MAX_INDEX_INTERVAL_BYTES, options.segment_bytes // 8),
         allocate_bytes=options.allocate_bytes,
         reserve_bytes=RESERVE_BYTES,
         snapshot_bytes=options.snapshot_bytes,

@@ -10,6 +10,7 @@ from quorumd.protocol.connection import LARGE_REQUEST
 from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.environment.link_conditions import LinkConditions
+from quorumd.simulator.peer_logins import PeerLogins
 from quorumd.simulator.workload import WorkloadOptions
 from quorumd.simulator.workload.feature_options import FeatureOptions
 
@@ -61,6 +62,8 @@ RARE_FAULT_NAMES = (
     "failed write",
     "interrupted installation",
     "unchanged voter",
+    "faulty leader",
+    "invalid peer request",
 )
 """Severe faults, used by the profiles made for them and by few seeds of plain swarm."""
 
@@ -107,6 +110,13 @@ MOVE_FAULT_NAMES = ("power loss after a move",)
 
 RARE_BROKER_FAULT_NAMES = ("lost directory",)
 """Faults of brokers with several log directories."""
+
+
+PEER_LOGIN_FAULT_NAMES = ("refused login",)
+"""Faults that only nodes that log in to each other have."""
+
+PEER_LOGIN_FAULTS = (*PEER_LOGIN_FAULT_NAMES, "invalid peer request")
+"""Further faults of clusters whose nodes log in to each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +196,7 @@ class SimulationOptions:
     logins_ms: float = 0.0
     """Mean time between two connections of each client that logs in, and between two changes of passwords; 0 for
     nodes without a listener with SASL."""
+    peer_logins: PeerLogins = field(default_factory=PeerLogins)
     mistakes_ms: float = 0.0
     """Mean time between two requests of the careless administrator; 0 for none."""
     impolite_ms: float = 0.0

@@ -50,6 +50,7 @@ from quorumd.simulator.liveness.membership import (
     unregistered,
     without_vote,
 )
+from quorumd.simulator.liveness.peer_logins import require_renewals
 from quorumd.simulator.liveness.stable_leadership import StableLeadership
 from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.profiles.draw import draw_options
@@ -328,6 +329,7 @@ class Simulation:
         sealed = sealed_segments(self._cluster)
         self._require_responses(began_ms, incarnations)
         require_checkpoints(self._cluster, sealed)
+        require_renewals(self._cluster, self._run_until)
         require_bounded_memory(self._cluster)
         require_bounded_disks(self._cluster, self._inspector.committed, self._run_until)
 

@@ -15,11 +15,13 @@ from quorumd.simulator.options import (
     BROKER_NODE_FAULT_NAMES,
     FAULT_NAMES,
     MOVE_FAULT_NAMES,
+    PEER_LOGIN_FAULT_NAMES,
     RARE_BROKER_FAULT_NAMES,
     RARE_BROKER_NODE_FAULT_NAMES,
     RARE_FAULT_NAMES,
     SimulationOptions,
 )
+from quorumd.simulator.peer_logins import MECHANISMS, PeerLogins
 from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
@@ -40,7 +42,7 @@ def run_with(fault: str, seed: int = 1, **more: object) -> Report:
 
 
 def test_every_fault_has_its_place() -> None:
-    rare = RARE_FAULT_NAMES + RARE_BROKER_FAULT_NAMES
+    rare = RARE_FAULT_NAMES + PEER_LOGIN_FAULT_NAMES + RARE_BROKER_FAULT_NAMES
     of_broker_nodes = BROKER_NODE_FAULT_NAMES + RARE_BROKER_NODE_FAULT_NAMES + MOVE_FAULT_NAMES
     names = tuple(fault.name for fault in ALL_FAULTS)
     assert names == FAULT_NAMES + BROKER_FAULT_NAMES + rare + of_broker_nodes
@@ -60,6 +62,21 @@ def test_happens_and_is_survived(name: str) -> None:
         assert report.counters["acknowledged writes"] > 0
         happened += report.counters[f"fault: {name}"]
     assert happened >= 3
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_logins_are_refused_and_renewed(mechanism: str) -> None:
+    options = SimulationOptions(
+        faults=dict.fromkeys(("refused login", "broken link"), 1.0),
+        fault_interval_ms=100.0,
+        peer_logins=PeerLogins(mechanism, 1500, failure_delay_ms=50),
+    )
+    simulation = Simulation(1, options)
+    report = simulation.run()
+    assert report.ok, str(report)
+    assert report.counters["fault: refused login"] > 0
+    nodes = [machine.node for machine in simulation._cluster.running() if machine.node is not None]
+    assert sum(node.statistics.failed_authentications for node in nodes) > 0
 
 
 def run_with_brokers(fault: str, seed: int, **more: object) -> Report:

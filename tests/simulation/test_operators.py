@@ -1,10 +1,8 @@
-"""Operators of clusters with brokers are busy; seeds of defects that their requests found stay correct."""
+"""Operators of clusters with brokers are busy."""
 
 from __future__ import annotations
 
 from collections import Counter
-
-import pytest
 
 from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.simulation import Simulation
@@ -51,14 +49,3 @@ def test_invalid_isr_changes_are_refused_in_every_version() -> None:
     ):
         assert counters[f"invalid ISR changes: AlterPartition: {error}"] > 0, counters
     assert counters["joins of an ISR"] > 0
-
-
-@pytest.mark.parametrize(
-    "seed",
-    [
-        3,  # A null value removed the cluster-wide min.insync.replicas.
-    ],
-)
-def test_seeds_of_defects_hold(seed: int) -> None:
-    report = Simulation(seed, draw_options(seed, "operators")).run()
-    assert report.ok, str(report)

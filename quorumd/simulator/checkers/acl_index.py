@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from quorumd.security.acls import AclEntry, AclIndex, Pattern
+from quorumd.security.acls import AclEntry, AclIndex, Lengths, Pattern, host_key, network_of
 from quorumd.simulator.checkers.base import InvariantViolation
 
 PREFIXED: Final = 4
@@ -22,28 +22,36 @@ class AclIndexHasEveryAcl:
 
     def look(self, node_id: int, index: AclIndex) -> None:
         """Check the index of a node. Raises InvariantViolation."""
-        entries: dict[tuple[Pattern, str], list[AclEntry]] = {}
-        for acl in index.acls.values():
-            entries.setdefault((acl.pattern, acl.principal), []).append(acl.entry)
-        for key in (*entries, *index.entries):
-            found = index.entries.get(key)
-            if found is None or sorted(found) != sorted(entries.get(key, ())):
-                raise self._violation(node_id, f"finds {found} of {key}, its ACLs have {entries.get(key)}")
-        counts = Counter(acl.pattern for acl in index.acls.values())
-        if index.counts != counts:
-            raise self._violation(node_id, f"counts {index.counts} by resource, its ACLs are {counts}")
+        acls = index.acls.values()
+        entries: dict[tuple[Pattern, str, str], list[AclEntry]] = {}
+        for acl in acls:
+            entries.setdefault((acl.pattern, acl.principal, host_key(acl.host)), []).append(acl.entry)
+        found = {
+            (*key, host): sorted(some)
+            for key, by_host in index.entries.items()
+            for host, some in by_host.items()
+        }
+        self._compare(node_id, "entries", found, {key: sorted(some) for key, some in entries.items()})
+        counts = Counter(acl.pattern for acl in acls)
+        self._compare(node_id, "numbers by resource", index.counts, counts)
+        counted = {
+            (right, each): count for right, some in index.rights.items() for each, count in some.items()
+        }
+        rights = Counter((acl.right, acl.pattern) for acl in acls)
+        self._compare(node_id, "resources by right", counted, rights)
         prefixes = Counter(
             (kind, len(name)) for kind, pattern_type, name in counts if pattern_type == PREFIXED
         )
-        lengths = Counter(
-            {
-                (kind, length): count
-                for kind, counted in index.prefix_lengths.items()
-                for length, count in counted
-            }
-        )
-        if lengths != prefixes:
-            raise self._violation(node_id, f"counts the prefixes {lengths}, its ACLs have {prefixes}")
+        self._compare(node_id, "lengths of prefixes", _by_length(index.prefix_lengths), prefixes)
+        networks = [network for acl in acls if (network := network_of(acl.host)) is not None]
+        ranges = Counter((network.version, network.prefixlen) for network in networks)
+        self._compare(node_id, "lengths of ranges", _by_length(index.range_lengths), ranges)
 
-    def _violation(self, node_id: int, text: str) -> InvariantViolation:
-        return InvariantViolation(self.invariant, f"node {node_id} {text}")
+    def _compare(self, node_id: int, kind: str, found: object, expected: object) -> None:
+        if found != expected:
+            text = f"node {node_id} has the {kind} {found}, its ACLs have {expected}"
+            raise InvariantViolation(self.invariant, text)
+
+
+def _by_length(lengths: dict[int, Lengths]) -> dict[tuple[int, int], int]:
+    return {(kind, length): count for kind, counted in lengths.items() for length, count in counted}

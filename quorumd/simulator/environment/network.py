@@ -61,7 +61,12 @@ class Host:
 
     def connect(self, host: str, port: int, connection: Connection, listener: str = "") -> None:
         if self._process is None or self._process.alive:
+            connection = self._network.wrap(connection, self._process, host)
             self._network.connect(self._name, self._process, (host, port), connection, self.delay_ms)
+
+
+def _unchanged(connection: Connection, process: Process | None, host: str) -> Connection:
+    return connection
 
 
 class SimulatedNetwork:
@@ -78,6 +83,8 @@ class SimulatedNetwork:
         self._without_power: dict[str, None] = {}
         self._waiting: dict[Stream, None] = {}
         self._next_port = 40_000
+        self.wrap: Callable[[Connection, Process | None, str], Connection] = _unchanged
+        """Wraps each connection that a process opens to a host."""
         self.principals: dict[str, str] = {}
         """The principal of connections from a host, if it is not anonymous."""
         self._last_arrivals: dict[tuple[str, str], float] = {}

@@ -7,11 +7,13 @@ blocked the bytes wait, as for a retransmission, and arrive once it is open, eve
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
+from quorumd.errors import StorageError
 from quorumd.ports import ANONYMOUS, Connection
+from quorumd.protocol.output_buffer import Part, whole
 
 if TYPE_CHECKING:
     from quorumd.simulator.environment.event_heap import EventHeap, Process
@@ -80,6 +82,16 @@ class Side:
                 self._network.on_write(self, data)
             self.stream.write(data)
 
+    def write_parts(self, parts: Sequence[Part]) -> None:
+        """See `ports.Transport`. Stored bytes are read immediately: later the bytes are the same, or the connection
+        is aborted."""
+        try:
+            data = b"".join([whole(part) for part in parts])
+        except StorageError:
+            self.abort()
+        else:
+            self.write(data)
+
     def close(self) -> None:
         if self.open and not self.closing:
             self.closing = True
@@ -102,6 +114,11 @@ class Side:
 
     @property
     def unsent_bytes(self) -> int:
+        return self.stream.unsent_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """See `ports.Transport`."""
         return self.stream.unsent_bytes
 
     def call_when_sent(self, callback: Callable[[], None]) -> None:

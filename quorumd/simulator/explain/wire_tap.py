@@ -159,7 +159,7 @@ def _response(api: _ApiVersion, data: bytes) -> WireMessage:
 
 def _details(message: MessageStruct) -> Iterator[str]:
     """Format the shown fields, including fields of nested structures, in the order of the schema."""
-    for name in message.__slots__:
+    for name in message.FIELDS:
         value = getattr(message, name)
         if isinstance(value, MessageStruct):
             yield from _details(value)

@@ -20,6 +20,9 @@ drawn at any time. `Cluster.repair` ends all faults early.
     voters            voter changes by operators
     addresses         nodes that move to other addresses
     hostile           forged requests
+    invalid_peers     invalid requests of peers
+    logins            refused logins of nodes
+    faulty_leaders    wrong responses to the fetches of followers
     registrations     controllers unregistered by operators
     broker_nodes      nodes with the broker role: lost responses to proposals, late metadata, raised
                       min.insync.replicas, power losses after moves
@@ -66,8 +69,10 @@ from quorumd.simulator.faults.disks import (
     FailedSync,
     FailedWrite,
 )
+from quorumd.simulator.faults.faulty_leaders import FaultyLeader
 from quorumd.simulator.faults.formats import RepeatedFormat
 from quorumd.simulator.faults.hostile import HostilePeer
+from quorumd.simulator.faults.invalid_peers import InvalidPeerRequest
 from quorumd.simulator.faults.links import (
     BrokenLink,
     CloggedLink,
@@ -78,6 +83,7 @@ from quorumd.simulator.faults.links import (
     ReplayedConnection,
     RingPartition,
 )
+from quorumd.simulator.faults.logins import RefusedLogin
 from quorumd.simulator.faults.processes import PausedProcess, SlowProcess, StalledEventLoop
 from quorumd.simulator.faults.refused_requests import RefusedRequest
 from quorumd.simulator.faults.registrations import Unregistration
@@ -144,6 +150,9 @@ ALL_FAULTS: tuple[Fault, ...] = (
     FailedWrite(),
     InterruptedInstallation(),
     UnchangedVoter(),
+    FaultyLeader(),
+    InvalidPeerRequest(),
+    RefusedLogin(),
     LostDirectory(),
     LostIsrResponse(),
     LateMetadata(),

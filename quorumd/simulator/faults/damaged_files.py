@@ -56,7 +56,7 @@ CHECKPOINTS: Final = (
 )  # fmt: skip
 
 
-MAX_FURTHER: Final = 9
+MAX_FURTHER: Final = 20
 """A node is started with fewer than this number of further damages, one at a time."""
 
 Damage = Callable[[Random, Machine], tuple[str, bytes | None]]
@@ -139,7 +139,8 @@ class DamagedFile:
         saved = _read(machine, BOOTSTRAP_PATH)
         later = encode_bootstrap([encode_record(FeatureLevelRecord("metadata.version", 99), 0)], 1)
         cut = saved[: random.randrange(len(saved))] if saved else b""
-        return BOOTSTRAP_PATH, random.choice((b"", cut, later, b"\x07" * 100))
+        # A node without this file has its first records in the snapshot of offset 0, and does not use others.
+        return BOOTSTRAP_PATH, random.choice((b"", cut, later if saved else b"", b"\x07" * 100))
 
     def _segments(self, random: Random, machine: Machine) -> tuple[str, bytes | None]:
         """Lose the first segment if no snapshot replaces it; otherwise damage the checkpoint."""

@@ -19,6 +19,7 @@ from quorumd.simulator.faults.base import undisturbed
 
 PARTITION = partition_directory(DATA_DIRECTORY)
 OTHER_NODE: Final = 77
+MAX_FORMATS: Final = 8
 
 
 class Arguments(NamedTuple):
@@ -32,8 +33,8 @@ class Arguments(NamedTuple):
 
 
 class RepeatedFormat:
-    """A node is stopped, and its log directory formatted again: for the same node, another node or another cluster,
-    or as the founder of another quorum."""
+    """A node is stopped, and its log directory formatted again, several times: for the same node, another node or
+    another cluster, or as the founder of another quorum."""
 
     name = "repeated format"
     invariant = "a formatted directory keeps its content"
@@ -44,6 +45,11 @@ class RepeatedFormat:
     def inject(self, cluster: Cluster, random: Random) -> None:
         machine = random.choice(_candidates(cluster))
         cluster.kill(machine.node_id)
+        for _ in range(1 + random.randrange(MAX_FORMATS)):
+            self._repeat(cluster, random, machine)
+        cluster.restart_later(machine.node_id)
+
+    def _repeat(self, cluster: Cluster, random: Random, machine: Machine) -> None:
         own = machine.disk.exchange(machine.disk.copy())
         # The checkers must not take the copy for the node's own files.
         after_sync, machine.disk.after_sync = machine.disk.after_sync, lambda _: None
@@ -57,7 +63,6 @@ class RepeatedFormat:
             machine.disk.exchange(own)
             machine.disk.after_sync = after_sync
         cluster.counters["repeated formats"] += 1
-        cluster.restart_later(machine.node_id)
 
     def _format(self, random: Random, machine: Machine) -> None:
         disk = machine.disk

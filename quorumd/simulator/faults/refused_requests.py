@@ -36,7 +36,7 @@ from quorumd.simulator.workload.request_connection import RequestConnection
 HOST: Final = "10.0.2.2"
 UNKNOWN: Final = 950
 """An id that no node, broker or controller has."""
-MAX_REQUESTS: Final = 6
+MAX_REQUESTS: Final = 12
 TIMEOUT_MS: Final = 500
 
 
@@ -47,11 +47,52 @@ class Refused(NamedTuple):
     version: int
 
 
-class RefusedRequest(RunningNodeFault):
+class InvalidRequestFault(RunningNodeFault):
+    """Sends invalid requests to a node, each of which must get an error."""
+
+    invariant: str
+    client: str
+    """The client id of the requests."""
+    host: str
+    counted_as: str
+    """The prefix of the counters of the requests."""
+    closes: bool
+    """Whether the connection is closed after the response."""
+
+    def send(self, cluster: Cluster, machine: Machine, refused: Refused) -> None:
+        """Send a request. The handler of its response raises InvariantViolation if it is accepted."""
+        counter = f"{self.counted_as}: {refused.request.NAME.removesuffix('Request')}"
+
+        def on_response(message: Message | None) -> None:
+            if self.closes:
+                link.abandon()
+            if message is None:
+                cluster.counters[f"{counter} without response"] += 1
+                return
+            cluster.counters[counter] += 1
+            if not any(code for code, _ in errors_in(message)):
+                raise InvariantViolation(self.invariant, f"{refused.request!r} was accepted: {message!r}")
+
+        link = RequestConnection(self.client, *refused, on_response)
+        cluster.network.host(self.host, Process(self.client)).connect(machine.host, machine.port, link)
+
+
+class RefusedRequest(InvalidRequestFault):
     """Requests to one node, each of which is invalid in one way."""
 
     name = "refused request"
     invariant = "invalid requests are refused"
+    client, host = "client", HOST
+    counted_as = "refused"
+    closes = False
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        """Send the requests to any node, or to a leader, which does not refuse them for not leading."""
+        running = cluster.running()
+        leaders = [
+            machine for machine in running if machine.node is not None and machine.node.engine.is_leader
+        ]
+        self.hurt(cluster, random, random.choice(leaders if leaders and random.random() < 0.5 else running))
 
     def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
         node = machine.node
@@ -59,21 +100,7 @@ class RefusedRequest(RunningNodeFault):
             return
         for _ in range(1 + random.randrange(MAX_REQUESTS)):
             refused = random.choice(_KINDS)(random, node)
-            self._send(cluster, machine, refused)
-
-    def _send(self, cluster: Cluster, machine: Machine, refused: Refused) -> None:
-        name = type(refused.request).__name__.removesuffix("Request")
-
-        def on_response(message: Message | None) -> None:
-            if message is None:
-                cluster.counters[f"refused: {name} without response"] += 1
-                return
-            cluster.counters[f"refused: {name}"] += 1
-            if not any(code for code, _ in errors_in(message)):
-                raise InvariantViolation(self.invariant, f"{refused.request!r} was accepted: {message!r}")
-
-        link = RequestConnection("client", *refused, on_response)
-        cluster.network.host(HOST, Process("client")).connect(machine.host, machine.port, link)
+            self.send(cluster, machine, refused)
 
 
 def _uuid(random: Random) -> KafkaUuid:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 from quorumd.errors import ErrorCode
-from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ReplicaKey
+from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, KafkaUuid, ReplicaKey
 from quorumd.protocol.messages import (
     add_raft_voter_request,
     remove_raft_voter_request,
@@ -103,11 +103,13 @@ class RaftVoterChange:
 
 
 class UnchangedVoter:
-    """UpdateRaftVoter without a change, or in another epoch, at the leader: like a voter that restarts, or that knows
-    only an earlier leader. It has no effect, whatever the other faults are."""
+    """UpdateRaftVoter without a change, in another epoch, of an unknown directory or without an endpoint, at the
+    leader: like a voter that restarts, that knows only an earlier leader, or that was removed. It has no effect,
+    whatever the other faults are."""
 
     name = "unchanged voter"
     invariant = "updates of voters in an earlier epoch are refused"
+    invalid = "invalid updates of voters are refused"
 
     def available(self, cluster: Cluster) -> bool:
         # An update that arrives after the voter has moved would change its address.
@@ -123,8 +125,13 @@ class UnchangedVoter:
         engine = leader.node.engine
         voter, later = random.choice(engine.voters.current.voters), random.choice((0, 0, -1, 1))
         listeners = [update_raft_voter_request.Listener(*endpoint) for endpoint in voter.endpoints]
+        key, way = voter.key, random.random()
+        if way < 0.15:
+            key = ReplicaKey(voter.key.id, KafkaUuid(random.randbytes(16)))
+        elif way < 0.3:
+            listeners = []
         request = update_raft_voter_request.UpdateRaftVoterRequest(
-            None, engine.epoch + later, *voter.key, listeners,
+            None, engine.epoch + later, *key, listeners,
             update_raft_voter_request.KRaftVersionFeature(0, 1),
         )  # fmt: skip
 
@@ -136,6 +143,8 @@ class UnchangedVoter:
             cluster.counters[f"unchanged voter: {error.name}"] += 1
             if later < 0 and error is ErrorCode.NONE:
                 raise InvariantViolation(self.invariant, f"{request!r} is accepted after its epoch")
+            if way < 0.3 and error is ErrorCode.NONE:
+                raise InvariantViolation(self.invalid, f"{request!r} is accepted")
 
         link = RequestConnection("operator", request, 0, on_response)
         cluster.network.host(OPERATOR, Process("operator")).connect(leader.host, leader.port, link)

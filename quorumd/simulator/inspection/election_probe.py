@@ -40,24 +40,28 @@ class ElectionProbe:
         if node is None or machine.starting:
             return
         engine, now_ms = node.engine, self._cluster.heap.now_ms
+        role, epoch, leader_id = engine.role, engine.epoch, engine.leader_id
         before = self._known.get(machine.node_id)
+        if before is not None and before.incarnation != machine.incarnation:
+            before = None
         own_ms = machine.time.offset_ms + now_ms * machine.time.rate
-        is_loyal = engine.is_leader or engine.contact_ms(own_ms) < node.settings.raft.fetch_timeout_ms
+        is_loyal = role is Role.LEADER or engine.contact_ms(own_ms) < node.settings.raft.fetch_timeout_ms
         if (
             before is not None
-            and (before.incarnation, before.role) == (machine.incarnation, engine.role)
-            and (before.epoch, before.leader_id, before.is_loyal)
-            == (engine.epoch, engine.leader_id, is_loyal)
+            and before.role is role
+            and before.epoch == epoch
+            and before.leader_id == leader_id
+            and before.is_loyal is is_loyal
         ):
             return
         self._known[machine.node_id] = Allegiance(
-            machine.incarnation, engine.role, engine.epoch, engine.leader_id, is_loyal, now_ms
+            machine.incarnation, role, epoch, leader_id, is_loyal, now_ms
         )
         if (
             before is not None
-            and before.incarnation == machine.incarnation
-            and (before.role, engine.role) == (Role.PROSPECTIVE, Role.CANDIDATE)
-            and engine.epoch == before.epoch + 1
+            and before.role is Role.PROSPECTIVE
+            and role is Role.CANDIDATE
+            and epoch == before.epoch + 1
         ):
             self._check(machine, before)
 

@@ -35,17 +35,16 @@ class PauseProbe:
         node, process = machine.node, machine.process
         if node is None or process is None or machine.starting:
             return
-        engine, before = node.engine, self._before.get(machine.node_id)
-        now = self._before[machine.node_id] = Following(
-            machine.incarnation, engine.role, engine.epoch, engine.leader_id
-        )
-        if before is None or (before.incarnation, before.role, before.epoch) != (
-            now.incarnation,
-            Role.FOLLOWER,
-            now.epoch,
-        ):
+        engine, before, incarnation = node.engine, self._before.get(machine.node_id), machine.incarnation
+        role, epoch, leader_id = engine.role, engine.epoch, engine.leader_id
+        if before is not None and (before.incarnation != incarnation or before.epoch != epoch):
+            before = None
+        if before is not None and before.role is role and before.leader_id == leader_id:
             return
-        if now.role is Role.PROSPECTIVE and not process.callback_ms:
+        self._before[machine.node_id] = Following(incarnation, role, epoch, leader_id)
+        if before is None or before.role is not Role.FOLLOWER:
+            return
+        if role is Role.PROSPECTIVE and not process.callback_ms:
             self._gave_up(machine, before)
 
     def _gave_up(self, machine: Machine, before: Following) -> None:

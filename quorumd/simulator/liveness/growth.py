@@ -24,6 +24,7 @@ MAX_OBJECTS: Final = 64
 """Limit for collections of a constant size, such as the APIs that a connection supports."""
 MAX_OBJECTS_PER_HOST: Final = 8
 LOG_PATHS: Final = ("node.log", "node.engine")
+SESSIONS_PATH: Final = "node.core.incoming._sessions"
 PACKAGES: Final = ("quorumd.node.", "quorumd.raft.", "quorumd.log.", "quorumd.protocol.connection")
 """Modules whose objects are inspected. Images and log readers are not: they grow with the metadata."""
 
@@ -135,11 +136,19 @@ def require_bounded_memory(cluster: Cluster) -> None:
         for path, size in _collections(node):
             # Segments, cached batches, epochs and voters by offset grow with the log.
             limit = most + 2 * batches if path.startswith(LOG_PATHS) else most
+            if path == SESSIONS_PATH:
+                # Clients decide how long they keep their connections, unless connections.max.idle.ms passes.
+                limit = _open_connections(cluster, machine)
             if size > limit:
                 raise InvariantViolation(
                     MEMORY_IS_BOUNDED,
                     f"node {machine.node_id} leads, is idle, and has {size} objects in {path}, more than {limit}",
                 )
+
+
+def _open_connections(cluster: Cluster, machine: Machine) -> int:
+    """Count the connections that the running process of a machine has accepted, and not closed."""
+    return sum(link.far.process is machine.process and link.far.open for link in cluster.network.links)
 
 
 def _collections(node: Node) -> Iterator[tuple[str, int]]:

@@ -11,7 +11,13 @@ from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.environment.entropy import Streams
 from quorumd.simulator.environment.link_conditions import LinkConditions
-from quorumd.simulator.options import BROKER_NODE_FAULTS, LongIntervals, SimulationOptions
+from quorumd.simulator.options import (
+    BROKER_NODE_FAULTS,
+    PEER_LOGIN_FAULTS,
+    LongIntervals,
+    SimulationOptions,
+)
+from quorumd.simulator.peer_logins import MECHANISMS, PeerLogins
 from quorumd.simulator.profiles.brokers import NODE_PROFILES
 from quorumd.simulator.profiles.mixes import draw_profile
 from quorumd.simulator.profiles.profile import Profile, Range
@@ -35,6 +41,8 @@ FLUSHES_SHARE = 0.3
 """Share of seeds with moves between log directories whose brokers flush every record."""
 MIGRATIONS_SHARE = 0.5
 """Share of seeds with members of groups in which they change between the protocols."""
+PEER_FAULTS_SHARE = 0.7
+"""Share of seeds with logins between nodes in which some are refused, and in which a peer sends invalid requests."""
 BROKER_NODES_SHARE = 0.05
 """Share of the seeds of plain swarm that have nodes with the broker role. Such a seed draws from one of their
 profiles, since their clients do not expect the faults of all other profiles."""
@@ -71,7 +79,7 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     logins_ms = _Sampler(streams.stream("logins")).interval_ms(drawn.logins, drawn.logins_ms)
     mistakes_ms = _Sampler(streams.stream("mistakes")).interval_ms(drawn.mistakes, drawn.mistakes_ms)
     registers, joins = membership.random() < drawn.registrations, membership.random() < drawn.auto_join
-    return replace(
+    options = replace(
         options,
         registers=registers,
         auto_join=joins and VOTER_CHANGES.isdisjoint(options.faults),
@@ -93,6 +101,7 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
         formatted_by_kafka=streams.stream("format").random() < 0.15,
         initial_controllers=alone or streams.stream("founding").random() < 0.5,
     )
+    return _Sampler(streams.stream("peer logins")).with_peer_logins(options, drawn)
 
 
 def _with_work_of_brokers(
@@ -288,6 +297,22 @@ class _Sampler:
         """Draw the faults on which no other draw depends, from a separate stream."""
         names = profile.separate_faults if profile.faults else ()
         return self._with_faults(options, names, profile.separate_share)
+
+    def with_peer_logins(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
+        """Draw SASL between nodes and its fault, from a separate stream. Principals are left to seeds with an
+        authorizer or with clients that log in; consumers and producers of broker nodes do not log in."""
+        has_broker_nodes = options.brokers.nodes + options.brokers.combined > 0
+        is_possible = not (options.access_ms or options.logins_ms or has_broker_nodes)
+        if self._random.random() >= profile.peer_logins or not is_possible:
+            return options
+        logins = PeerLogins(
+            self._random.choice(MECHANISMS),
+            int(self._log_uniform(*profile.peer_session_ms)),
+            self._random.choice((0, 50)),
+        )
+        options = replace(options, peer_logins=logins)
+        names = PEER_LOGIN_FAULTS if profile.faults else ()
+        return self._with_faults(options, names, PEER_FAULTS_SHARE)
 
     def _with_faults(
         self, options: SimulationOptions, names: Sequence[str], share: float

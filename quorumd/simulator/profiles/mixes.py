@@ -49,6 +49,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "configs": ("configs", "configs_ms"),
     "access": ("access", "access_ms"),
     "logins": ("logins", "logins_ms"),
+    "peer logins": ("peer_logins", "peer_session_ms"),
     "mistakes": ("mistakes", "mistakes_ms"),
     "impolite": ("impolite", "impolite_ms"),
     "reads": ("reads", "reads_ms"),

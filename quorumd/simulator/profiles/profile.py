@@ -72,6 +72,10 @@ class Profile:
     """Share of seeds whose nodes have a listener with SASL and delegation tokens, and clients that log in."""
     logins_ms: Range = (20.0, 500.0)
     """Mean time between two connections of each of these clients, and between two changes of their passwords."""
+    peer_logins: float = 0.0
+    """Share of seeds whose nodes log in to each other, if no client is authorized and no node has the broker role."""
+    peer_session_ms: Range = (1300.0, 5000.0)
+    """How long such a login is valid: more than a second, in which nodes refuse to renew it."""
     mistakes: float = 0.0
     """Share of seeds with a careless administrator, half of which have remote storage."""
     mistakes_ms: Range = (10.0, 200.0)

@@ -111,7 +111,7 @@ def interrupted_installation(copy: CopiedDisk, random: Random) -> None:
         HighWatermarkCheckpoint(copy.disk, DATA_DIRECTORY).save(copy.known)
     elif way == 1:
         copy.add_empty_segment(newest.offset)
-    if random.random() < 0.3:
+    if random.random() < 0.5:
         damaged_snapshots(copy, random)
 
 

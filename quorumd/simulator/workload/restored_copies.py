@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from quorumd.errors import StorageError
+from quorumd.errors import DirectoryInUse, StorageError
+from quorumd.log.directory_lock import lock_directory
 from quorumd.log.log_reader import read_log
 from quorumd.log.segment import LOG_SUFFIX
 from quorumd.log.snapshot_file import QUARANTINE_SUFFIX, SUFFIX, read_batches
@@ -27,6 +28,7 @@ from quorumd.simulator.workload.copied_disk import PARTITION, CopiedDisk, snapsh
 from quorumd.simulator.workload.copy_damages import DAMAGES, Damage
 
 INVARIANT: Final = "a copied directory is recovered, or refused without a loss"
+LOCKED: Final = "only one process uses a log directory"
 READ_BYTES: Final = 1 << 20
 TOKEN: Final = "tool"
 
@@ -51,7 +53,9 @@ class RestoredCopies:
         self.start()
         found = _candidates(self._cluster)
         if found:
-            self.recover(self._random.choice(found))
+            machine = self._random.choice(found)
+            require_lock(machine)
+            self.recover(machine)
 
     def recover(self, machine: Machine, damage: Damage | None = None) -> None:
         """Recover a copy of the files of a machine with this damage, or any. Raises InvariantViolation."""
@@ -132,9 +136,22 @@ class RestoredCopies:
         raise InvariantViolation(INVARIANT, f"{what}: a reader gets {batches} after the end")
 
 
+def require_lock(machine: Machine) -> None:
+    """Require that a tool cannot use the directory of a running node. Raises InvariantViolation."""
+    try:
+        lock_directory(machine.disk, DATA_DIRECTORY)
+    except DirectoryInUse:
+        return
+    raise InvariantViolation(LOCKED, f"a tool has locked the directory of node {machine.node_id}")
+
+
 def _candidates(cluster: Cluster) -> list[Machine]:
-    """Return the running machines whose files are those that their nodes wrote."""
-    return [machine for machine in undisturbed(cluster) if not machine.has_copies and not machine.sync_failed]
+    """Return the running machines whose files are those that their nodes wrote, once their mirrors show them."""
+    return [
+        machine
+        for machine in undisturbed(cluster)
+        if machine.mirror.batches and not machine.has_copies and not machine.sync_failed
+    ]
 
 
 def _files(copy: CopiedDisk) -> dict[str, bytes]:

@@ -77,6 +77,8 @@ class ResponsesAreCommitted(BrokerChecker):
             not response.error_code
             and not response.is_fenced
             and (broker.id, broker.epoch) not in self._unfenced
+            # It may have been unfenced and unregistered in one batch; the image is checked after whole batches.
+            and (broker.id, broker.epoch) not in view.unregistered
         ):
             raise self.violation(f"the response to broker {broker.id} has it as unfenced")
 

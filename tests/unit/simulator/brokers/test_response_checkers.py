@@ -73,6 +73,8 @@ def test_of_brokers() -> None:
     view.brokers[1].epoch = 10
     assert not breaks(checker.heartbeat_completed, view, view.brokers[1], unfenced)
     assert breaks(checker.heartbeat_completed, view, view.brokers[2], unfenced)
+    view.unregistered[2, view.brokers[2].epoch] = None
+    assert not breaks(checker.heartbeat_completed, view, view.brokers[2], unfenced), "in the same batch"
 
 
 def test_of_topics() -> None:

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from quorumd.errors import StorageError
 from quorumd.ports import Transport
 from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.environment.link_conditions import LinkConditions
@@ -235,6 +236,32 @@ def test_reader_that_pauses_makes_the_writer_wait() -> None:
     hosts.run()
     assert unsent == [0]
     assert len(far.data) == 10 * len(block)
+
+
+class Stored:
+    """Satisfies `ports.StoredBytes`."""
+
+    def __init__(self, content: bytes | None) -> None:
+        self.content = content
+
+    def __len__(self) -> int:
+        return 6
+
+    def read(self, position: int, length: int) -> bytes:
+        if self.content is None:
+            raise StorageError("truncated")
+        return self.content[position : position + length]
+
+
+def test_stored_bytes_are_sent_in_order_and_unreadable_ones_end_the_connection() -> None:
+    hosts = TwoHosts()
+    near = hosts.connect()
+    hosts.run(1000.0)
+    transport_of(near).write_parts([b"head", Stored(b"stored"), b"tail"])
+    transport_of(near).write_parts([b"head", Stored(None), b"tail"])
+    hosts.run()
+    assert bytes(hosts.accepted[0].data) == b"headstoredtail"
+    assert hosts.accepted[0].closings == near.closings == [("", False)]
 
 
 def test_broken_link_is_reported_once_to_both_ends() -> None:

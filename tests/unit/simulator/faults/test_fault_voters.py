@@ -54,7 +54,7 @@ def test_unchanged_voters_stay_unchanged_and_earlier_epochs_are_refused() -> Non
     run(cluster, 3000.0)
     assert leader.node is not None
     before, epoch = leader.node.engine.voters, leader.node.engine.epoch
-    for seed in range(6):
+    for seed in range(12):
         UnchangedVoter().inject(cluster, Random(seed))
         run(cluster, 500.0)
     assert (leader.node.engine.voters, leader.node.engine.epoch) == (before, epoch)
@@ -63,6 +63,8 @@ def test_unchanged_voters_stay_unchanged_and_earlier_epochs_are_refused() -> Non
         "unchanged voter: NONE",
         "unchanged voter: FENCED_LEADER_EPOCH",
         "unchanged voter: UNKNOWN_LEADER_EPOCH",
+        "unchanged voter: VOTER_NOT_FOUND",
+        "unchanged voter: INVALID_REQUEST",
     }
 
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import pytest
 
 from quorumd.log.meta_properties import partition_directory
+from quorumd.node.sessions.connections import RejectedConnection
+from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
+from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers import CommittedDataIsImmutable, InvariantViolation
 from quorumd.simulator.cluster import DATA_DIRECTORY, Cluster
+from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.inspection.log_mirror import Batch
 from quorumd.simulator.liveness.growth import require_bounded_disks, require_bounded_memory
+from quorumd.simulator.workload.request_connection import RequestConnection
 from tests.support.simulator.simulated_cluster import leader_of, make_cluster, run
 
 DIRECTORY = partition_directory(DATA_DIRECTORY)
@@ -83,3 +88,31 @@ def test_growing_collection_is_a_violation(cluster: Cluster) -> None:
     leader.node.context.peers.discovery._seeds.extend([("host", 1)] * 100)
     with pytest.raises(InvariantViolation, match=r"objects in node\.context\.peers\.discovery._seeds"):
         require_bounded_memory(cluster)
+
+
+def test_session_of_a_closed_connection_is_a_violation(cluster: Cluster) -> None:
+    leader = leader_of(cluster)
+    assert leader is not None
+    assert leader.node is not None
+    sessions = leader.node.core.incoming._sessions
+    own = len(sessions)
+    client = cluster.network.host("client", Process("client"))
+    for _ in range(100):
+        client.connect(leader.host, leader.port, RejectedConnection())
+    run(cluster, 1000.0)
+    assert len(sessions) == own
+    require_bounded_memory(cluster)
+    for _ in range(100):
+        client.connect(
+            leader.host, leader.port, RequestConnection("client", ApiVersionsRequest("", ""), 0, ignore)
+        )
+    run(cluster, 1000.0)
+    assert len(sessions) == own + 100
+    require_bounded_memory(cluster)
+    leader.node.core.incoming.accept("CONTROLLER")
+    with pytest.raises(InvariantViolation, match=rf"has {own + 101} objects in .*_sessions, "):
+        require_bounded_memory(cluster)
+
+
+def ignore(message: Message | None) -> None:
+    """Ignore a response."""

@@ -11,6 +11,7 @@ from quorumd.simulator.options import (
     BROKER_NODE_FAULT_NAMES,
     FAULT_NAMES,
     MOVE_FAULT_NAMES,
+    PEER_LOGIN_FAULTS,
     RARE_BROKER_FAULT_NAMES,
     RARE_BROKER_NODE_FAULT_NAMES,
     RARE_FAULT_NAMES,
@@ -35,6 +36,7 @@ def test_default_draws_every_size_every_fault_and_every_workload() -> None:
         *BROKER_NODE_FAULT_NAMES,
         *RARE_BROKER_NODE_FAULT_NAMES,
         *MOVE_FAULT_NAMES,
+        *PEER_LOGIN_FAULTS,
     }
     assert {options.brokers.count for options in drawn} == {0, 3, 4, 5, 6}
     shares = [options.workload.list_share for options in drawn]
@@ -95,11 +97,16 @@ def test_profile_draws_only_its_faults(name: str) -> None:
     assert set(profile.faults) <= {*FAULT_NAMES, *RARE_FAULT_NAMES, *BROKER_NODE_FAULT_NAMES}
     drawn = {fault for seed in SEEDS for fault in draw_options(seed, name).faults}
     of_brokers = {*profile.broker_faults, *profile.rare_broker_faults} if any(profile.brokers) else set()
-    assert drawn == {*profile.faults, *profile.rare_faults} | of_brokers
+    of_logins = set(PEER_LOGIN_FAULTS if profile.peer_logins else ())
+    assert drawn == {*profile.faults, *profile.rare_faults} | of_brokers | of_logins
 
 
 def test_every_rare_fault_has_a_profile() -> None:
-    assert {name for profile in PROFILES.values() for name in profile.faults} >= set(RARE_FAULT_NAMES)
+    others = [profile for name, profile in PROFILES.items() if name != DEFAULT]
+    assert any(profile.peer_logins for profile in others)
+    assert {name for profile in others for name in profile.faults} | set(PEER_LOGIN_FAULTS) >= set(
+        RARE_FAULT_NAMES
+    )
 
 
 def test_faults_of_brokers_are_drawn_where_there_are_brokers() -> None:

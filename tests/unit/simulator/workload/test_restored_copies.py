@@ -11,7 +11,7 @@ from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.workload.copied_disk import CopiedDisk, segment_path, snapshot_path
 from quorumd.simulator.workload.copy_damages import DAMAGES, Damage, interrupted_installation
 from quorumd.simulator.workload.kept_records_writer import KeptRecordsWriter
-from quorumd.simulator.workload.restored_copies import RestoredCopies
+from quorumd.simulator.workload.restored_copies import RestoredCopies, require_lock
 from tests.support.simulator.simulated_cluster import elect, make_cluster, run
 
 
@@ -102,3 +102,12 @@ def test_other_outcome_is_a_violation(cluster_and_leader: tuple[Cluster, Machine
     cluster, leader = cluster_and_leader
     with pytest.raises(InvariantViolation):
         RestoredCopies(cluster, Random(1), 100.0).recover(leader, damage)
+
+
+def test_tool_cannot_use_the_directory_of_a_running_node() -> None:
+    cluster = make_cluster(1)
+    leader = elect(cluster)
+    require_lock(leader)
+    leader.disk.unlock("/data/.lock")
+    with pytest.raises(InvariantViolation, match="a tool has locked the directory of node 1"):
+        require_lock(leader)
