@@ -2,12 +2,14 @@
 
     python -m tests.mutants [--seeds 2000] [--jobs 2] [--profiles] [--missing] [--table-only] [NAME ...]
     python -m tests.mutants --replay 10 [--jobs 2] [NAME ...]
+    python -m tests.mutants --part 1/2 [--jobs 2] [--correct] [NAME ...]
 
 The results are recorded, and the table in tests/README.md is rewritten. The exit code is 1 if a mutant is not caught,
 or if a seed violates an invariant also without the mutant: then the code or a checker has a defect. If `make reached`
 has measured the present code, a hunt in plain swarm skips seeds that do not reach the mutated code.
 
-With --replay, recorded hunts are only repeated. The exit code is 1 if a seed no longer catches its mutant.
+With --replay or --part, recorded hunts are only repeated. The exit code is 1 if a seed no longer catches its mutant.
+With --correct as well, stale hunts are removed from the record, and the invariants are replaced that have changed.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ import click
 
 from tests.mutants.catalogue import Mutant, load_mutants
 from tests.mutants.hunt import Catch, HuntFailed, hunt, seeds_that_reach
-from tests.mutants.replay import RecordedHunt, recorded_hunts, sample
+from tests.mutants.replay import RecordedHunt, part, recorded_hunts, sample
+from tests.mutants.replay import correct as correct_results
 from tests.mutants.table import (
     HEADER,
     README,
@@ -40,6 +43,18 @@ from tests.mutation.reached_seeds import FILE, ReachedSeeds
 
 PROGRESS_SEEDS = 200
 """The number of seeds between two lines of progress of a mutant that is not caught yet."""
+
+
+def parse_part(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[int, int] | None:
+    """Return the number of a part, from 1, and the number of parts."""
+    if value is None:
+        return None
+    number, _, count = value.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise click.BadParameter(f"{value!r} is not a part; use 1/2 for the first of two")
+    return int(number), int(count)
 
 
 @click.command()
@@ -66,6 +81,14 @@ PROGRESS_SEEDS = 200
     type=click.IntRange(min=1),
     help="Only repeat this number of recorded hunts, chosen by the date, and list those that are stale.",
 )
+@click.option(
+    "--part",
+    "chosen_part",
+    metavar="NUMBER/COUNT",
+    callback=parse_part,
+    help="Only repeat the recorded hunts of this part of all, by name, and list those that are stale.",
+)
+@click.option("--correct", is_flag=True, help="Record the results of --replay or --part.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 def main(
     seeds: int,
@@ -74,17 +97,20 @@ def main(
     missing: bool,
     table_only: bool,
     replay: int | None,
+    chosen_part: tuple[int, int] | None,
+    correct: bool,
     names: tuple[str, ...],
 ) -> None:
     """Hunt all mutants, or only the named mutants, and print which invariant catches each."""
     mutants, results = load_mutants(), load_results()
-    unknown = set(names) - {mutant.name for mutant in mutants}
-    if unknown:
-        known = ", ".join(mutant.name for mutant in mutants)
-        raise click.UsageError(f"unknown mutants: {', '.join(sorted(unknown))}; valid mutants: {known}")
-    if replay is not None:
-        hunts = recorded_hunts([mutant for mutant in mutants if not names or mutant.name in names], results)
-        sys.exit(replay_all(sample(hunts, replay, date.today().isoformat()), jobs))
+    named = select(mutants, names)
+    if replay is not None or chosen_part is not None:
+        hunts = part(recorded_hunts(named, results), *(chosen_part or (1, 1)))
+        replayed = replay_all(sample(hunts, replay or len(hunts), date.today().isoformat()), jobs)
+        if correct:
+            correct_results(results, replayed)
+            write_results(mutants, results)
+        sys.exit(0 if all(invariant for _, invariant in replayed) else 1)
     escaped: list[str] = []
 
     def profile_of(mutant: Mutant) -> str:
@@ -101,10 +127,8 @@ def main(
 
     chosen = [
         mutant
-        for mutant in mutants
-        if (not names or mutant.name in names)
-        and profile_of(mutant)
-        and not (missing and profile_of(mutant) in results.get(mutant.name, {}))
+        for mutant in named
+        if profile_of(mutant) and not (missing and profile_of(mutant) in results.get(mutant.name, {}))
     ]
     if not table_only:
         hunt_all(chosen, profile_of, range(1, seeds + 1), jobs, record)
@@ -115,19 +139,39 @@ def main(
         click.echo(f"violated without the mutant as well: {each}")
     if escaped:
         click.echo(f"not caught within {seeds} seeds: {', '.join(escaped)}")
-    if escaped or violated:
-        sys.exit(1)
+    sys.exit(1 if escaped or violated else 0)
 
 
-def replay_all(hunts: Sequence[RecordedHunt], jobs: int) -> int:
-    """Replay hunts and print those that are stale. Returns the exit code."""
+def select(mutants: Sequence[Mutant], names: Sequence[str]) -> list[Mutant]:
+    """Return the mutants with these names, or all without names. Raises UsageError if there is no such mutant."""
+    unknown = set(names) - {mutant.name for mutant in mutants}
+    if unknown:
+        known = ", ".join(mutant.name for mutant in mutants)
+        raise click.UsageError(f"unknown mutants: {', '.join(sorted(unknown))}; valid mutants: {known}")
+    return [mutant for mutant in mutants if not names or mutant.name in names]
+
+
+def replay_all(hunts: Sequence[RecordedHunt], jobs: int) -> list[tuple[RecordedHunt, str]]:
+    """Replay hunts, and print those that are stale or violate another invariant. Returns each with the invariant that
+    it violated, "" if it is stale."""
+    replayed: list[tuple[RecordedHunt, str]] = []
     with ThreadPoolExecutor(jobs) as pool:
-        replayed = list(zip(hunts, pool.map(RecordedHunt.is_stale, hunts), strict=True))
-    stale = [found for found, is_stale in replayed if is_stale]
-    for found in stale:
-        click.echo(f"{found.mutant.name}: not caught any more by seed {found.result.seed} of {found.profile}")
-    click.echo(f"{len(hunts) - len(stale)} of {len(hunts)} recorded seeds catch their mutant")
-    return 1 if stale else 0
+        for found, invariant in zip(hunts, pool.map(RecordedHunt.violated, hunts), strict=True):
+            replayed.append((found, invariant))
+            name, seed = found.mutant.name, f"seed {found.result.seed} of {found.profile}"
+            if not invariant:
+                click.echo(f"{name}: not caught any more by {seed}")
+            elif invariant != found.result.invariant:
+                click.echo(f"{name}: {seed} violates {invariant!r} instead of {found.result.invariant!r}")
+    caught = sum(bool(invariant) for _, invariant in replayed)
+    click.echo(f"{caught} of {len(hunts)} recorded seeds catch their mutant")
+    return replayed
+
+
+def write_results(mutants: Sequence[Mutant], results: Results) -> None:
+    """Write the record and the table."""
+    save_results(mutants, results)
+    README.write_text(replace_table(README.read_text(), mutants, results))
 
 
 def hunt_all(

@@ -11,10 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 import tests.mutants.__main__ as command
+from tests.mutants import replay
 from tests.mutants.catalogue import DoesNotApply, Edit, Mutant, load_mutants
 from tests.mutants.hunt import Catch, seeds_that_reach
 from tests.mutants.planting import plant
-from tests.mutants.replay import RecordedHunt, recorded_hunts, sample
+from tests.mutants.replay import RecordedHunt, part, recorded_hunts, sample
 from tests.mutants.table import (
     BEGIN,
     END,
@@ -24,6 +25,7 @@ from tests.mutants.table import (
     README,
     SWARM,
     HuntResult,
+    Results,
     load_results,
     replace_table,
     row,
@@ -44,6 +46,15 @@ def test_applies_compiles_and_changes_the_code(mutant: Mutant) -> None:
         planted = mutant.planted(module, source)
         assert ast.dump(planted) != ast.dump(ast.parse(source))
         compile(planted, str(file), "exec")
+
+
+def test_no_two_mutants_have_the_same_edits() -> None:
+    found: dict[tuple[object, ...], str] = {}
+    for mutant in MUTANTS:
+        edits = tuple(
+            (edit.place, *edit.old.split(), "->", *edit.new.split(), edit.occurrence) for edit in mutant.edits
+        )
+        assert found.setdefault(edits, mutant.name) == mutant.name
 
 
 def test_code_that_has_changed_is_reported_with_mutant_and_place() -> None:
@@ -180,6 +191,36 @@ def test_replayed_hunts_depend_on_the_day() -> None:
     )
 
 
+def test_parts_together_are_all_hunts_by_name() -> None:
+    hunts = recorded_hunts(MUTANTS, load_results())
+    parts = [part(hunts, number, 4) for number in (1, 2, 3, 4)]
+    names = [(found.mutant.name, found.profile) for each in parts for found in each]
+    assert names == sorted((found.mutant.name, found.profile) for found in hunts)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+@pytest.mark.parametrize("value", ["0/2", "3/2", "1", "a/b", "1/2/3"])
+def test_option_of_a_part_needs_a_number_and_a_count(value: str) -> None:
+    result = CliRunner().invoke(command.main, ["--part", value])
+    assert result.exit_code == 2
+    assert repr(value) in result.output
+
+
+def test_only_the_hunts_of_a_part_are_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    replayed: list[str] = []
+    result = HuntResult(2, "votes")
+
+    def violated(found: RecordedHunt) -> str:
+        replayed.append(found.mutant.name)
+        return "votes"
+
+    monkeypatch.setattr(command, "load_mutants", lambda: [replace(EXAMPLE, name=name) for name in "dbca"])
+    monkeypatch.setattr(command, "load_results", lambda: {name: {SWARM: result} for name in "abcd"})
+    monkeypatch.setattr(RecordedHunt, "violated", violated)
+    assert CliRunner().invoke(command.main, ["--part", "2/2", "--jobs", "1"]).exit_code == 0
+    assert sorted(replayed) == ["c", "d"]
+
+
 @pytest.mark.parametrize(("profile", "code"), [("access", 0), ("disk", 1)])
 def test_replay_reports_seeds_that_catch_their_mutant_no_more(
     profile: str, code: int, monkeypatch: pytest.MonkeyPatch
@@ -192,3 +233,60 @@ def test_replay_reports_seeds_that_catch_their_mutant_no_more(
     result = CliRunner().invoke(command.main, ["--replay", "1", "denials-are-ignored"])
     assert result.exit_code == code
     assert ("denials-are-ignored: " in result.output) == bool(code)
+
+
+@pytest.mark.parametrize(
+    ("planted", "unplanted", "invariant"),
+    [
+        ("votes", "", "votes"),
+        ("votes", "votes", "votes"),
+        ("log matching", "", "log matching"),
+        ("log matching", "log matching", ""),
+        ("", "", ""),
+    ],
+)
+def test_replayed_hunt_violates_the_same_invariant_or_holds_without_its_mutant(
+    planted: str, unplanted: str, invariant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hunt(mutant: Mutant | None, profile: str, seeds: Sequence[int], progress: object) -> Catch | None:
+        assert (profile, list(seeds)) == ("disk", [7])
+        violated = planted if mutant is not None else unplanted
+        return Catch(7, violated, "") if violated else None
+
+    monkeypatch.setattr(replay, "hunt", hunt)
+    assert RecordedHunt(EXAMPLE, "disk", HuntResult(7, "votes")).violated() == invariant
+
+
+@pytest.mark.parametrize(
+    ("violated", "output", "recorded"),
+    [
+        ("votes", "", {"disk": HuntResult(7, "votes")}),
+        (
+            "log matching",
+            "violates 'log matching' instead of 'votes'",
+            {"disk": HuntResult(7, "log matching")},
+        ),
+        ("", "not caught any more by seed 7 of disk", {}),
+    ],
+)
+def test_replay_corrects_the_record_only_on_request(
+    violated: str,
+    output: str,
+    recorded: dict[str, HuntResult],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    readme, before = tmp_path / "README.md", {"disk": HuntResult(7, "votes")}
+    readme.write_text(f"{BEGIN}\n{END}")
+    written: list[Results] = []
+    monkeypatch.setattr(command, "README", readme)
+    monkeypatch.setattr(command, "load_mutants", lambda: [replace(EXAMPLE, profile="disk")])
+    monkeypatch.setattr(command, "load_results", lambda: {"example": dict(before)})
+    monkeypatch.setattr(command, "save_results", lambda mutants, results: written.append(results))
+    monkeypatch.setattr(RecordedHunt, "violated", lambda found: violated)
+    result = CliRunner().invoke(command.main, ["--part", "1/1"])
+    assert (result.exit_code, written) == (int(not violated), [])
+    assert output in result.output
+    CliRunner().invoke(command.main, ["--part", "1/1", "--correct"])
+    assert written == [{"example": recorded}]
+    assert (NOT_HUNTED in readme.read_text()) == (not violated)

@@ -32,7 +32,7 @@ LEAST_CPU_SECONDS = 10.0
 CPU_FACTOR = 20.0
 """A test or seed is ended after this multiple of its usual CPU time."""
 WALL_SECONDS = 120.0
-TEST_SECONDS = 5.0
+TEST_SECONDS = 20.0
 """The approximate maximum time of the tests of a mutation, as measured with tracing."""
 
 

@@ -67,9 +67,11 @@ def test_tests_of_the_module_run_first_and_property_tests_last() -> None:
 
 
 def test_tests_after_the_time_limit_are_left_out() -> None:
-    tests = [("first", 9.0), ("second", 0.1)]
+    most = judge.TEST_SECONDS
+    tests = [("first", most + 1.0), ("second", 0.1)]
     assert within_time(tests) == tests[:1]
-    assert within_time([("first", 1.0), ("second", 4.0), ("third", 0.1)]) == [("first", 1.0), ("second", 4.0)]
+    tests = [("first", 1.0), ("second", most - 1.0), ("third", 0.1)]
+    assert within_time(tests) == tests[:2]
     assert within_time([]) == []
 
 
