@@ -6,7 +6,14 @@ import time
 
 from tests.attacks.attack import Attack
 from tests.attacks.field import Field
-from tests.attacks.strikes import coordinators, elections, large_arrays, resources, security
+from tests.attacks.strikes import (
+    coordinators,
+    elections,
+    large_arrays,
+    resources,
+    security,
+    tls,
+)
 from tests.support.processes.requests import nodes_known
 
 
@@ -64,6 +71,7 @@ ATTACKS = (
     Attack("Metadata for closed connections", resources.metadata_for_closed_connections),
     Attack("lists of short elements", resources.create_unnamed_topics),
     Attack("many names", large_arrays.describe_many_topics),
+    Attack("pages for 100 clients", large_arrays.describe_pages_for_many),
     Attack("invalid cursors", large_arrays.describe_invalid_cursors),
     Attack("names without rights", large_arrays.request_metadata_without_rights),
     Attack("forged addresses", elections.forge_addresses, verify=redirected, deposes=True),
@@ -79,8 +87,13 @@ ATTACKS = (
     Attack("mutated TLS records", security.send_fuzzed_tls),
     Attack("unfinished TLS handshakes", security.stall_tls_handshakes),
     Attack("unfinished authentication", security.authenticate_without_end),
+    Attack("long names before login", security.send_long_names_before_login),
+    Attack("forged tokens", security.send_forged_tokens),
     Attack("mutated SASL messages", security.send_fuzzed_sasl),
     Attack("mutated requests about ACLs", security.send_fuzzed_acls),
+    Attack("changes of TLS keys", tls.update_keys),
+    Attack("small TLS records", tls.send_small_records),
+    Attack("slow TLS groups", tls.choose_slow_groups),
 )
 BROKER_ATTACKS = tuple(
     Attack(name, strike, before=Field.measure_base)

@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec
 from kio.schema.describe_quorum.v2 import request as describe_quorum
 
 from quorumd.client.admin import AdminClient
@@ -28,17 +30,21 @@ from tests.support.security.certificates import Certificates
 
 PROPERTIES = "quorum.fetch.timeout.ms=2000\nquorum.request.timeout.ms=2000\nquorum.election.timeout.ms=1000\n"
 """Kafka's default timeouts."""
-SECURITY = """listener.security.protocol.map=CONTROLLER:PLAINTEXT,TLS:SSL,SASL:SASL_PLAINTEXT
-controller.listener.names=CONTROLLER,TLS,SASL
+SECURITY = """listener.security.protocol.map=CONTROLLER:PLAINTEXT,TLS:SSL,SASL:SASL_PLAINTEXT,BOTH:SASL_SSL
+controller.listener.names=CONTROLLER,TLS,SASL,BOTH
 listener.name.tls.ssl.client.auth=required
-sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,OAUTHBEARER
+sasl.oauthbearer.expected.audience=quorum
+sasl.oauthbearer.expected.issuer=issuer
 listener.name.sasl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\
   user_alice="secret";
 listener.name.sasl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.both.sasl.enabled.mechanisms=SCRAM-SHA-256
+listener.name.both.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 """
-"""Two listeners with security; clients of the plaintext listener are superusers."""
+"""Three listeners with security; clients of the plaintext listener are superusers."""
 BROKERS = """process.roles=broker,controller
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,CLIENTS:PLAINTEXT,SASL:SASL_PLAINTEXT
 controller.listener.names=CONTROLLER
@@ -56,6 +62,8 @@ transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=10
 """
 """A node that is a broker too, with a plaintext listener for clients and one with SASL."""
+SIGNING_KEY_ID = "key-1"
+SIGNING_KEYS = 1000
 TOPIC = "orders"
 BROKER = 101
 DESCRIPTORS = (1024, 4096)
@@ -104,6 +112,7 @@ class Field:
             end,
             seconds,
             self.secured.get("TLS", []),
+            self.secured.get("BOTH", []),
             self.secured["SASL"],
         )
 
@@ -188,11 +197,21 @@ async def create_huge_topic(cluster: Cluster) -> None:
 
 
 def secure(cluster: Cluster, directory: Path) -> dict[str, list[Address]]:
-    """Give every node a listener with TLS and one with SASL, and return their addresses."""
+    """Give every node a listener with TLS, one with SASL and one with both, and return their addresses."""
     certificates = Certificates(directory / "certificates")
     certificates.issue("node")
-    keys = certificates.properties("node", "listener.name.tls.")
-    return add_listeners(cluster, ("TLS", "SASL"), f"{SECURITY}{keys}")
+    keys = [certificates.properties("node", f"listener.name.{name}.") for name in ("tls", "both")]
+    keys.append(f"sasl.oauthbearer.jwks.endpoint.url=file://{write_key_set(directory / 'keys.json')}\n")
+    return add_listeners(cluster, ("TLS", "SASL", "BOTH"), f"{SECURITY}{''.join(keys)}")
+
+
+def write_key_set(path: Path) -> Path:
+    """Write the keys of an identity provider that has as many as it may."""
+    key = ec.generate_private_key(ec.SECP256R1()).public_key()
+    public = jwt.algorithms.ECAlgorithm.to_jwk(key, as_dict=True)
+    keys = [public | {"kid": f"key-{number}"} for number in range(SIGNING_KEYS)]
+    path.write_text(json.dumps({"keys": keys}))
+    return path
 
 
 def add_listeners(cluster: Cluster, names: Iterable[str], properties: str) -> dict[str, list[Address]]:

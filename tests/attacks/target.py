@@ -43,7 +43,9 @@ class Target:
     seconds: float
     """The duration of the attack."""
     tls: list[Address] = field(default_factory=list)
-    """The TLS listeners of the nodes."""
+    """The TLS listeners of the nodes, for clients with a certificate."""
+    open_tls: list[Address] = field(default_factory=list)
+    """The listeners of the nodes with TLS and SASL."""
     sasl: list[Address] = field(default_factory=list)
     """The SASL listeners of the nodes."""
     down: list[int] = field(default_factory=list)

@@ -32,6 +32,9 @@ BEFORE_MEMBER_IDS = 3
 """A version of JoinGroup in which a member joins without an assigned member id."""
 MEMBER_METADATA_BYTES = 8 * 1024 * 1024
 SESSION_PARTITIONS = 20_000
+REGEX_LENGTH = 4000
+REFUSED_ONE_IN = 10
+"""One expression in this many is too large, the others are the most expensive ones that are accepted."""
 
 Requests = Iterator[tuple[Message, int]]
 """Requests and their versions."""
@@ -116,12 +119,14 @@ def get_producer_ids(target: Target) -> None:
 
 
 def subscribe_to_regexes(target: Target) -> None:
-    """Join new consumer groups with regular expressions that take long to match."""
+    """Join new consumer groups with regular expressions that take long to match, and with those that RE2 expands."""
+    unicode = r"\pL" * (REGEX_LENGTH // 3)
 
     def requests() -> Requests:
         for number in count():
             request = ConsumerGroupHeartbeatRequest(_new_id(), _new_id(), 0, rebalance_timeout_ms=60_000)
-            request.subscribed_topic_regex = f"(a*)*(a|b|{number})*(.*)*x{{1,999}}"
+            costly = f"(a*)*(a|b|{number})*(.*)*x{{1,600}}"
+            request.subscribed_topic_regex = f"{unicode}{number}" if number % REFUSED_ONE_IN == 0 else costly
             request.topic_partitions = []
             yield request, 1
 

@@ -13,10 +13,12 @@ from quorumd.protocol.messages.describe_topic_partitions_request import (
 )
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.wire import Message
-from tests.attacks.target import Address, Peer, Target, log_in
+from tests.attacks.target import HUGE_PARTITIONS, HUGE_TOPIC, Address, Peer, Target, log_in
 
 NAMES = 200_000
 CLIENTS = 8
+MANY_CLIENTS = 100
+PAGE = 2000
 
 
 def _names() -> list[TopicRequest]:
@@ -29,6 +31,22 @@ def describe_many_topics(target: Target) -> None:
     first = DescribeTopicPartitionsRequest(names, 2000)
     next_page = DescribeTopicPartitionsRequest(names, 2000, Cursor(names[-1].name, 0))
     repeat(target, target.leader_address, [(first, 0), (next_page, 0)])
+
+
+def describe_pages_for_many(target: Target) -> None:
+    """Request all pages of a huge topic from each of a hundred clients at the same time."""
+    topic = [TopicRequest(HUGE_TOPIC)]
+    pages = [
+        DescribeTopicPartitionsRequest(topic, PAGE, Cursor(HUGE_TOPIC, begin))
+        for begin in range(0, HUGE_PARTITIONS, PAGE)
+    ]
+    peers = [Peer(target.leader_address) for _ in range(MANY_CLIENTS)]
+    for peer in peers:
+        peer.send(*(peer.frame(page, 0) for page in pages))
+    for peer in peers:
+        for _ in pages:
+            peer.read_frame()
+        peer.close()
 
 
 def describe_invalid_cursors(target: Target) -> None:

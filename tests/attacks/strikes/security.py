@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import time
-from contextlib import suppress
+from base64 import urlsafe_b64encode
+from contextlib import closing, suppress
+from itertools import product
 from random import Random
 
 from quorumd.protocol.apis import ApiKey
@@ -12,6 +15,8 @@ from quorumd.protocol.codec import encode
 from quorumd.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from quorumd.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from quorumd.protocol.wire import Message
+from quorumd.security.sasl.jwt_validator import ALGORITHMS
+from tests.attacks.field import SIGNING_KEY_ID
 from tests.attacks.target import SIZE, Address, Peer, Target
 from tests.fuzz.mutation import Mutator
 from tests.fuzz.targets import security
@@ -21,6 +26,7 @@ MECHANISMS = {"PLAIN": "SASL PLAIN", "SCRAM-SHA-256": "SASL SCRAM"}
 ACL_APIS = (ApiKey.CREATE_ACLS, ApiKey.DESCRIBE_ACLS, ApiKey.DELETE_ACLS)
 IN_ONE_CONNECTION = 10
 FLEXIBLE = 2
+LONGEST_STRING = 32_767
 LONG = 60_000
 """Bytes of a name; a whole SASL message may have 64 KiB or more."""
 
@@ -74,21 +80,56 @@ def _client_hello() -> bytes:
 
 
 def authenticate_without_end(target: Target) -> None:
-    """Begin SCRAM with long messages on new connections, and never prove the password; log in with long tokens."""
+    """Begin SCRAM with long messages on new connections, and never prove the password; log in with long tokens, and
+    begin a second exchange during the first."""
     name = b"a" * LONG
-    openings = {
-        "SCRAM-SHA-256": [b"n,,n=alice,r=" + name, b"c=biws,r=" + name + b",p=" + name],
-        "PLAIN": [b"\0" + name + b"\0" + name],
-    }
+    attributes = b",".join(b"%x=" % number for number in range(LONG))
+    openings = (
+        ("SCRAM-SHA-256", [b"n,,n=alice,r=" + name, b"c=biws,r=" + name + b",p=" + name]),
+        ("SCRAM-SHA-256", [b"n,,n=alice,r=x," + attributes]),
+        ("PLAIN", [b"\0" + name + b"\0" + name]),
+        ("PLAIN", [b"\0" * LONG]),
+        ("PLAIN", []),
+    )
     for _ in target.deadline():
         for address in target.sasl:
-            for mechanism, tokens in openings.items():
+            for mechanism, tokens in openings:
                 with suppress(OSError):
                     peer = Peer(address)
                     messages: list[tuple[Message, int]] = [(SaslHandshakeRequest(mechanism), 1)]
                     messages += [(SaslAuthenticateRequest(token), 2) for token in tokens]
                     for message, version in messages * 10:
                         peer.request(message, version)
+
+
+def send_forged_tokens(target: Target) -> None:
+    """Log in with tokens as long as they may be: of every algorithm, with known and unknown keys, and without end."""
+    payload = b"A" * LONG
+    tokens = []
+    for algorithm, key in product(ALGORITHMS, (SIGNING_KEY_ID, "unknown")):
+        header = urlsafe_b64encode(json.dumps({"alg": algorithm, "kid": key}).encode()).rstrip(b"=")
+        tokens += [b".".join((header, payload, b"A" * size)) for size in (86, 342)]
+    tokens += [urlsafe_b64encode(b"[" * (LONG // 2)).rstrip(b"=") + b".e30.AA", b"." * LONG]
+    for _ in target.deadline():
+        for address, token in product(target.sasl, tokens):
+            with suppress(OSError), closing(Peer(address)) as peer:
+                peer.request(SaslHandshakeRequest("OAUTHBEARER"), 1)
+                peer.request(SaslAuthenticateRequest(b"n,,\x01auth=Bearer " + token + b"\x01\x01"), 2)
+
+
+def send_long_names_before_login(target: Target) -> None:
+    """Name absurdly long SASL mechanisms, send frames of 1 MiB before authentication, and large TLS records."""
+    handshake = SaslHandshakeRequest("M" * LONGEST_STRING)
+    token = SaslAuthenticateRequest(b"n,,\x01auth=Bearer " + bytes(1 << 20))
+    record = b"\x16\x03\x01\x40\x00\x01\x00\x3f\xfc\x03\x03" + bytes((1 << 14) - 6)
+    for _ in target.deadline():
+        for secured, encrypted in zip(target.sasl, target.tls, strict=True):
+            for message, version in ((handshake, 1), (token, 2)):
+                with suppress(OSError), closing(Peer(secured)) as peer:
+                    peer.request(message, version)
+            with suppress(OSError), closing(Peer(encrypted)) as peer:
+                peer.send(record * 8)
+                peer.read_frame()
 
 
 def send_fuzzed_acls(target: Target) -> None:

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from quorumd.client.tls import build_contexts
 from quorumd.errors import AuthenticationFailed, ConfigError
 from quorumd.runtime.tls import Handshakes, TlsStream
-from quorumd.security.acls import host_of_peer, is_host_in, is_valid_range, java_host
+from quorumd.security.acls import AclIndex, host_key, host_of_peer, is_valid_range, java_host
 from quorumd.security.credentials import DelegationToken, ScramCredential
 from quorumd.security.principals import PrincipalMapper
 from quorumd.security.sasl.jwt_validator import JwtRules, JwtValidator, parse_key_set
@@ -225,6 +225,8 @@ class _Loop:
 
     def cancel(self) -> None: ...
 
+    def call_soon(self, callback: Callable[[], None]) -> None: ...
+
     def run_in_executor(self, executor: object, step: Callable[[], None]) -> Future[None]:
         done: Future[None] = Future()
         try:
@@ -282,7 +284,10 @@ def _hosts_corpus() -> list[bytes]:
 def _match_hosts(data: bytes) -> None:
     allowed, _, host = data.decode(errors="replace").partition("\n")
     is_valid_range(allowed)
-    is_host_in(java_host(host), allowed)
+    index = AclIndex()
+    index.range_lengths = {4: ((8, 1),), 6: ((10, 1),)}
+    index.host_keys(java_host(host))
+    host_key(allowed)
     host_of_peer(host)
 
 
