@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -21,7 +20,7 @@ import click
 import kafka
 from kafka.admin import ConfigResource, KafkaAdminClient
 
-from quorumd.cli.cluster import stop, wait_for_exit, wait_for_leader
+from quorumd.cli.cluster import stop, stop_signals_as_interrupt, wait_for_exit, wait_for_leader
 from quorumd.cli.local_cluster import HOST, METRICS_PORT_OFFSET, LocalCluster, is_free
 from quorumd.cli.output import progress
 from quorumd.errors import ConfigError, QuorumdError
@@ -39,26 +38,26 @@ KEY, VALUE = "consumer.session.timeout.ms", "45000"
 
 def main() -> int:
     """Run the demonstration from the root of the checkout; return the exit code."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.default_int_handler)
-    try:
-        cluster = fresh_cluster()
-    except QuorumdError as error:
-        click.echo(f"error: {error}", err=True)
-        return error.exit_code
-    code = 0
+    with stop_signals_as_interrupt():
+        try:
+            run(fresh_cluster())
+        except KeyboardInterrupt:
+            return 0
+        except QuorumdError as error:
+            click.echo(f"error: {error}", err=True)
+            return error.exit_code
+    return 0
+
+
+def run(cluster: LocalCluster) -> None:
+    """Run the cluster until a signal or the end of its nodes."""
     try:
         started = show(cluster)
         click.echo("\nThe cluster runs until Ctrl-C.")
         wait_for_exit(cluster, started)
-    except KeyboardInterrupt:
-        click.echo()
-    except QuorumdError as error:
-        click.echo(f"error: {error}", err=True)
-        code = error.exit_code
     finally:
+        click.echo()
         stop(cluster)
-    return code
 
 
 def fresh_cluster() -> LocalCluster:

@@ -11,6 +11,7 @@
     partitions        a million partitions on one node
     million           a million partitions on three nodes, compared with stock controllers of Kafka
     large-log         a restart of all nodes with 300,000 partitions
+    soak              an hour of changes at a fixed rate; only with --only
     brokers           producing and consuming, compared with stock brokers of Kafka
     pipeline-decode   decoding a log without Spark
     pipeline-source   reading a log through Spark
@@ -55,6 +56,7 @@ from scripts.bench import (
     pipeline_start,
     simulator,
     snapshots,
+    soak,
 )
 from scripts.bench.before import environment_of, is_compiled_package, measure_before
 from scripts.bench.brokers import BrokerReport, measure_brokers
@@ -78,6 +80,7 @@ from scripts.bench.quorumd_cluster import QuorumdCluster, cold_start
 from scripts.bench.replacement import ReplacementReport, measure_replacements
 from scripts.bench.simulator import Load, SimulatorReport, measure_simulator
 from scripts.bench.snapshots import SnapshotReport, measure_snapshots
+from scripts.bench.soak import SoakReport, measure_soak
 from scripts.bench.summary import Level, Report, Run
 from scripts.bench.tls import measure_tls
 from scripts.log_generator import LogShape
@@ -91,7 +94,7 @@ CONNECTIONS = (1, 4, 16)
 TRIAL_SECONDS = 1.0
 COLD_STARTS = 3
 COMMIT, TLS, SIMULATOR, REPLACEMENT = "commit", "tls", "simulator", "replacement"
-BEFORE = "before"
+BEFORE, SOAK = "before", "soak"
 SNAPSHOTS = "snapshots"
 CONTROLLER, PARTITIONS, LARGE_LOG, BROKERS = "controller", "partitions", "large-log", "brokers"
 KAFKA_CONTROLLERS, MILLION = "kafka-controllers", "million"
@@ -110,6 +113,7 @@ PARTS = (
     PARTITIONS,
     MILLION,
     LARGE_LOG,
+    SOAK,
     BROKERS,
     PIPELINE_DECODE,
     PIPELINE_SOURCE,
@@ -132,6 +136,7 @@ AnyReport = (
     | PartitionReport
     | MillionReport
     | LargeLogReport
+    | SoakReport
     | BrokerReport
     | DecodeReport
     | SourceReport
@@ -152,6 +157,7 @@ class Sizes(NamedTuple):
     topics: int = partitions.TOPICS
     million: million.Case = million.Case()
     large_log: int = large_log.TOPICS
+    soak: soak.Case = soak.Case()
     brokers: Sequence[brokers.Case] = brokers.CASES
     kafka_controllers: kafka_controllers.Case = kafka_controllers.Case()
     with_kafka: bool = True
@@ -173,6 +179,7 @@ SHORT = Sizes(
     topics=20,
     million=million.SHORT_CASE,
     large_log=3,
+    soak=soak.SHORT_CASE,
     brokers=brokers.SHORT_CASES,
     kafka_controllers=kafka_controllers.SHORT_CASE,
     with_kafka=False,
@@ -187,7 +194,7 @@ SHORT = Sizes(
     commands=pipeline_million.SHORT_SHAPE,
     starts=1,
 )
-SHORT_SECONDS = 0.5
+SECONDS, SHORT_SECONDS = 10.0, 0.5
 
 
 class Plan(NamedTuple):
@@ -196,17 +203,21 @@ class Plan(NamedTuple):
     directory: Path
     package: str
     seconds: float
+    soak_seconds: float
     rounds: int
     sizes: Sizes
     audit_records: int | None
     audit_linked: bool
     before: str = "HEAD"
-    is_compiled: bool = False
+
+    @property
+    def is_compiled(self) -> bool:
+        return self.package != INTERPRETED
 
 
 @click.command()
 @click.option(
-    "--seconds", default=10.0, show_default=True, help="Run each load of each system for this time."
+    "--seconds", type=float, help="Run each load of each system for this time. [default: 10; the soak: 3600]"
 )
 @click.option("--rounds", default=5, show_default=True, help="Run each load this often and report medians.")
 @click.option(
@@ -227,7 +238,7 @@ class Plan(NamedTuple):
     "--short", is_flag=True, help="Check in seconds that the parts work; the figures are meaningless."
 )
 def main(
-    seconds: float,
+    seconds: float | None,
     rounds: int,
     only: tuple[str, ...],
     before: str | None,
@@ -242,7 +253,7 @@ def main(
     For a quick run use --seconds 3 --rounds 1.
     """
     console = Console(width=110)
-    parts = only or [part for part in PARTS if part != BEFORE or before]
+    parts = only or [part for part in PARTS if part != SOAK and (part != BEFORE or before)]
     directory, results = (BUILD / "short", BUILD / "short.json") if short else (BUILD, RESULTS)
 
     def echo(text: str) -> None:
@@ -258,13 +269,13 @@ def main(
         plan = Plan(
             directory,
             package,
-            seconds,
+            seconds or SECONDS,
+            seconds or soak.SECONDS,
             rounds,
             SHORT if short else Sizes(),
             audit_records,
             audit_linked,
             before or "HEAD",
-            package != INTERPRETED,
         )
         reports = [MEASURES[part](plan, echo) for part in MEASURES if part in parts]
     except BenchError as error:
@@ -385,6 +396,9 @@ MEASURES: Mapping[str, Callable[[Plan, Callable[[str], None]], AnyReport]] = {
     ),
     LARGE_LOG: lambda plan, echo: measure_large_log(
         plan.directory / LARGE_LOG, plan.package, echo, plan.sizes.large_log
+    ),
+    SOAK: lambda plan, echo: measure_soak(
+        plan.directory / SOAK, plan.package, plan.soak_seconds, echo, plan.sizes.soak
     ),
     BROKERS: lambda plan, echo: measure_brokers(
         plan.directory / BROKERS,

@@ -23,7 +23,7 @@ KAFKA_HEAP = ("-Xms256M", "-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPause
 """Kafka's scripts give a broker 1 GiB; here, three brokers share the memory with everything else."""
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 LOAD = Path(__file__).with_name("client_load.py")
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
 class BrokerCluster(Protocol):

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from uuid import uuid4
 
+from quorumd.client.admin import AdminClient
 from quorumd.client.cluster_client import raise_on_error
 from quorumd.client.connection import NodeConnection
 from quorumd.ids import KafkaUuid
@@ -18,8 +19,10 @@ from quorumd.simulator.brokers.lifecycle import registration_of
 from scripts.bench.processes import BenchError
 
 M = TypeVar("M", bound=Message)
+Send = Callable[[Message], Awaitable[Message]]
 
 HEARTBEAT_S = 2.0
+HEARTBEAT_TIMEOUT_MS = 4_000.0
 FIRST_BROKER = 1000
 FAR = 2**40
 """A metadata offset beyond any log: these brokers read no log, and report that they have caught up."""
@@ -31,7 +34,7 @@ class BrokerStub:
     def __init__(
         self,
         broker_id: int,
-        send: Callable[[Message], Awaitable[Message]],
+        send: Send,
         address: tuple[str, int] = ("127.0.0.1", 9),
         rack: str | None = None,
     ) -> None:
@@ -57,16 +60,17 @@ class BrokerStub:
         raise_on_error(reply.error_code, None, f"registration of broker {self.id}")
         self.epoch = reply.broker_epoch
 
-    async def heartbeat(self) -> bool:
-        """Send a heartbeat; return True if the broker is fenced. Raises RequestFailed."""
+    async def heartbeat(self, send: Send | None = None) -> bool:
+        """Send a heartbeat, by default like any request; return True if fenced. Raises RequestFailed."""
         request = BrokerHeartbeatRequest(self.id, self.epoch, FAR, False, False)
-        reply = await self.send(request, BrokerHeartbeatResponse)
+        reply = await (send or self._send)(request)
+        assert isinstance(reply, BrokerHeartbeatResponse)
         raise_on_error(reply.error_code, None, f"heartbeat of broker {self.id}")
         return reply.is_fenced
 
 
 class Fleet:
-    """Many brokers, whose heartbeats are sent until `close`."""
+    """Many brokers, whose heartbeats are sent until `close`, to another node once that leads."""
 
     def __init__(self, brokers: list[BrokerStub], connections: list[NodeConnection]) -> None:
         self.brokers = brokers
@@ -100,6 +104,9 @@ class Fleet:
             connection.close()
 
     async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(HEARTBEAT_S)
-            await asyncio.gather(*(broker.heartbeat() for broker in self.brokers))
+        async with AdminClient([self.address], timeout_ms=HEARTBEAT_TIMEOUT_MS) as admin:
+            while True:
+                await asyncio.sleep(HEARTBEAT_S)
+                beats = (broker.heartbeat(lambda beat: admin.send(beat, "leader")) for broker in self.brokers)
+                # The controller fences a broker whose heartbeats fail for longer.
+                await asyncio.gather(*beats, return_exceptions=True)

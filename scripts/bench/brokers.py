@@ -2,16 +2,17 @@
 
 Both clusters have three nodes with both roles, run all the time, and leave flushes to the operating system. The
 client is librdkafka in a separate process. Throughput is measured with a client that sends as fast as it can,
-latencies at a fixed rate.
+latencies at a fixed rate. A consumer reads the same records of both systems again and again, in the same batches.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -37,6 +38,7 @@ from scripts.bench.broker_clusters import (
     kafka_tools,
     run_client,
 )
+from scripts.bench.client_load import CHUNK
 from scripts.bench.processes import BenchError, wait_until
 from scripts.bench.quorumd_cluster import request_once
 from scripts.bench.summary import update_json
@@ -45,6 +47,8 @@ NODES = 3
 MB = 1_000_000
 BATCH_BYTES, BATCH_RECORDS = 65_536, 10_000
 LINGER_MS = 5
+STORED_BYTES, STORED_BYTES_IN_SINGLE_RECORDS = 256_000_000, 16_000_000
+"""The records that a consumer reads again and again, in all partitions together."""
 RATE = 500
 """Records per second while latencies are measured."""
 RATIO_AT_FULL_BATCHES, RATIO_AT_SINGLE_RECORDS = 1.0, 0.5
@@ -53,6 +57,8 @@ IDLE_PARTITIONS = 1000
 """The number of partitions, with three replicas each, on the idle nodes."""
 SETTLE_S = 5.0
 """The time between the creation of the idle partitions and the measurement."""
+IDLE_TIMES = 10
+"""Idle nodes are measured this many times as long as a load, since much of their work is periodic."""
 IDLE_MIB, IDLE_CPU = 150.0, 0.02
 QUORUMD, KAFKA = "quorumd", "Kafka"
 
@@ -72,6 +78,13 @@ class Case(NamedTuple):
     @property
     def target(self) -> float:
         return RATIO_AT_SINGLE_RECORDS if self.batch_records == 1 else RATIO_AT_FULL_BATCHES
+
+    @property
+    def stored_records(self) -> int:
+        """The number of records that a consumer reads again and again, equally many in each partition."""
+        size = STORED_BYTES_IN_SINGLE_RECORDS if self.batch_records == 1 else STORED_BYTES
+        chunk = CHUNK * self.partitions
+        return math.ceil(size / self.record_bytes / chunk) * chunk
 
     def __str__(self) -> str:
         batches = "one record per batch" if self.batch_records == 1 else "64 KiB batches"
@@ -166,10 +179,7 @@ class BrokerReport:
             table.add_column(heading, justify="left" if heading in ("load", "") else "right")
         for case, systems in self.cases.items():
             for name, runs in systems.items():
-                medians = [
-                    statistics.median(getattr(each, column) for each in runs)
-                    for column in ("produced", "p99_ms", "produce_cpu", "consumed", "consume_cpu")
-                ]
+                medians = [_median_of(runs, name) for _, name, _ in COLUMNS]
                 table.add_row(
                     str(case) if name == QUORUMD else "", name, *(f"{each:,.1f}" for each in medians)
                 )
@@ -186,6 +196,49 @@ class BrokerReport:
             )
         for sentence in self.missed():
             console.print(sentence, markup=False)
+        if KAFKA in self.memory_mib:
+            console.print(f"\nfor docs/performance.md:\n\n{self.markdown()}", markup=False, soft_wrap=True)
+
+    def markdown(self) -> str:
+        """Return the medians of both systems as Markdown tables."""
+        headings = ["acks", "bytes per record", "partitions"]
+        for column, _, _ in COLUMNS:
+            headings += [f"{column}: {QUORUMD}", KAFKA]
+        rows = [headings, ["---"] * 2 + ["---:"] * (len(headings) - 2)]
+        for case, systems in self.cases.items():
+            size = f"{case.record_bytes:,}" + (", one record per batch" if case.batch_records == 1 else "")
+            rows.append([case.acks, size, str(case.partitions)])
+            for _, name, digits in COLUMNS:
+                rows[-1] += [f"{_median_of(systems[each], name):,.{digits}f}" for each in (QUORUMD, KAFKA)]
+        values = {each: self._values(each) for each in (QUORUMD, KAFKA)}
+        more = [["three nodes", QUORUMD, KAFKA], ["---", "---:", "---:"]]
+        more += [[text, values[QUORUMD][text], values[KAFKA][text]] for text in values[QUORUMD]]
+        return "\n\n".join("\n".join(f"| {' | '.join(row)} |" for row in table) for table in (rows, more))
+
+    def _values(self, name: str) -> dict[str, str]:
+        """Return the figures of a system that do not depend on the load, by their description."""
+        idle, first, caught = self.idle[name], self.first_record_s[name], self.caught_up[name]
+        return {
+            "resident memory of the largest node after these loads, MiB": f"{self.memory_mib[name]:.0f}",
+            "one node: first acknowledged record after its start, s": f"{statistics.median(first):.2f}",
+            "copying of a partition to new replicas, MB/s": f"{statistics.median(caught):.0f}",
+            f"idle with {IDLE_PARTITIONS:,} partitions: memory of the largest node, MiB": f"{idle.resident_mib:.0f}",
+            f"idle with {IDLE_PARTITIONS:,} partitions: busiest node, % of a core": f"{100 * idle.cpu:.1f}",
+        }
+
+
+COLUMNS = (
+    ("produced MB/s", "produced", 0),
+    ("p99 ms", "p99_ms", 1),
+    ("CPU s/GB produced", "produce_cpu", 1),
+    ("consumed MB/s", "consumed", 0),
+    ("CPU s/GB consumed", "consume_cpu", 1),
+)
+"""Heading, attribute of a Sample, and digits after the decimal point."""
+
+
+def _median_of(runs: Sequence[Sample], column: str) -> float:
+    return float(statistics.median(getattr(each, column) for each in runs))
 
 
 def _ratio(systems: dict[str, list[Sample]], column: str) -> float:
@@ -220,12 +273,12 @@ def measure_brokers(
         for name, start in starts.items():
             clusters[name] = start((directory / name).resolve(), NODES)
             stack.callback(clusters[name].stop)
-            report.idle[name] = idle(clusters[name], seconds)
+            report.idle[name] = idle(clusters[name], IDLE_TIMES * seconds)
         for case in cases:
             systems = report.cases[case] = {name: [] for name in clusters}
             for _ in range(rounds):
-                for name, sample in run_case(clusters, case, seconds).items():
-                    systems[name].append(sample)
+                for name, cluster in clusters.items():
+                    systems[name].append(run_load(cluster, case, seconds))
             rates = ", ".join(f"{name} {runs[-1].produced:,.0f}" for name, runs in systems.items())
             echo(f"{case}, MB/s: {rates}")
         for name, cluster in clusters.items():
@@ -235,58 +288,42 @@ def measure_brokers(
     return report
 
 
-class Load:
-    """One run of a load: produce at full speed, consume, then measure latencies at a fixed rate."""
+def run_load(cluster: BrokerCluster, case: Case, seconds: float) -> Sample:
+    """Produce at full speed, consume other records in full batches, and measure latencies at a fixed rate."""
+    topic = f"bench-{time.monotonic_ns()}"
+    create_topic(cluster, topic, case.partitions, case.replicas)
+    job = {
+        "bootstrap": cluster.bootstrap,
+        "topic": topic,
+        "acks": case.acks,
+        "record_bytes": case.record_bytes,
+        "partitions": case.partitions,
+        "batch_bytes": BATCH_BYTES,
+        "batch_records": case.batch_records,
+        "linger_ms": 0 if case.batch_records == 1 else LINGER_MS,
+        "seconds": seconds,
+        "rate": RATE,
+        "records": case.stored_records,
+    }
 
-    def __init__(self, cluster: BrokerCluster, case: Case, seconds: float) -> None:
-        self._cluster = cluster
-        topic = f"bench-{time.monotonic_ns()}"
-        create_topic(cluster, topic, case.partitions, case.replicas)
-        self._job = {
-            "bootstrap": cluster.bootstrap,
-            "topic": topic,
-            "acks": case.acks,
-            "record_bytes": case.record_bytes,
-            "partitions": case.partitions,
-            "batch_bytes": BATCH_BYTES,
-            "batch_records": case.batch_records,
-            "linger_ms": 0 if case.batch_records == 1 else LINGER_MS,
-            "seconds": seconds,
-            "rate": RATE,
-        }
-        self._produced, self._produce_cpu = self._run("produce")
-
-    @property
-    def records(self) -> int:
-        """The number of produced records."""
-        return int(self._produced["records"])
-
-    def finish(self, records: int) -> Sample:
-        """Consume some of the records, and measure latencies."""
-        consumed, consume_cpu = self._run("consume", records=records)
-        paced, _ = self._run("pace")
-        delete_topic(self._cluster, self._job["topic"])
-        produced = self._produced
-        return Sample(
-            produced["bytes"] / MB / produced["seconds"],
-            paced["p99_ms"],
-            self._produce_cpu / (produced["bytes"] / (1000 * MB)),
-            consumed["bytes"] / MB / consumed["seconds"],
-            consume_cpu / (max(consumed["bytes"], 1) / (1000 * MB)),
-        )
-
-    def _run(self, action: str, **extra: int) -> tuple[dict[str, Any], float]:
+    def run(action: str) -> tuple[dict[str, Any], float]:
         """Return the client's results, and the CPU time of all nodes."""
-        before = cpu_seconds(self._cluster.processes)
-        found = run_client({**self._job, **extra, "action": action})
-        return found, cpu_seconds(self._cluster.processes) - before
+        before = cpu_seconds(cluster.processes)
+        found = run_client({**job, "action": action})
+        return found, cpu_seconds(cluster.processes) - before
 
-
-def run_case(clusters: Mapping[str, BrokerCluster], case: Case, seconds: float) -> dict[str, Sample]:
-    """Run a load on each system. All consume the same number of records, which each of them has."""
-    loads = {name: Load(cluster, case, seconds) for name, cluster in clusters.items()}
-    records = min(load.records for load in loads.values())
-    return {name: load.finish(records) for name, load in loads.items()}
+    produced, produce_cpu = run("produce")
+    run("fill")
+    consumed, consume_cpu = run("consume")
+    paced, _ = run("pace")
+    delete_topic(cluster, topic)
+    return Sample(
+        produced["bytes"] / MB / produced["seconds"],
+        paced["p99_ms"],
+        produce_cpu / (produced["bytes"] / (1000 * MB)),
+        consumed["bytes"] / MB / consumed["seconds"],
+        consume_cpu / (consumed["all_bytes"] / (1000 * MB)),
+    )
 
 
 def first_record(start: Start, directory: Path) -> float:

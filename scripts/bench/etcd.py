@@ -76,7 +76,7 @@ class EtcdCluster:
         leader = self._leader_url()
         before = self._revision(leader)
         command = [
-            "h2load", "-D", f"{seconds:g}", "--warm-up-time", WARM_UP, "-t", "1",
+            "h2load", "-D", f"{round(seconds * 1000)}ms", "--warm-up-time", WARM_UP, "-t", "1",
             "-c", str(connections), "-m", str(in_flight // connections), "-d", str(body),
             "-H", "content-type: application/grpc", "-H", "te: trailers",
             f"--log-file={log}", f"{leader}/etcdserverpb.KV/Put",

@@ -77,6 +77,10 @@ class Process:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2].split()
         return (int(fields[11]) + int(fields[12])) / 100
 
+    def core_wait_seconds(self) -> float:
+        """Return the time for which the first thread was runnable so far but had no core."""
+        return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[1]) / 1e9
+
     def kill(self) -> None:
         """Send SIGKILL and wait for the end of the process."""
         self._child.kill()

@@ -7,7 +7,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -54,7 +55,11 @@ class QuorumdCluster:
         self.processes = _start(self._cluster, environment)
         offset = CLIENTS_OFFSET if is_encrypted else 0
         self._addresses = [("127.0.0.1", node.port + offset) for node in self._cluster.nodes]
-        wait_until("quorumd to elect a leader", self._has_leader, self.processes)
+        try:
+            self._quorum()
+        except BenchError:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         for process in self.processes:
@@ -77,8 +82,11 @@ class QuorumdCluster:
     def check_replicas(self, value_bytes: int) -> None:
         """Check that every node has all committed records and returns a new write. (`quorumd bench` deletes its
         writes.)"""
-        if not any(is_acknowledged(address, value_bytes) for address in self._addresses):
-            raise BenchError("no node commits a write after the load")
+        wait_until(
+            "a write after the load",
+            lambda: any(is_acknowledged(address, value_bytes) for address in self._addresses),
+            self.processes,
+        )
         committed = self._quorum().high_watermark
         wait_until(
             "all replicas to have the committed records",
@@ -97,23 +105,28 @@ class QuorumdCluster:
         leader = self._quorum().leader_id
         return self.processes[leader], self.processes[(leader + 1) % NODES]
 
-    def _has_leader(self) -> bool:
-        try:
-            return self._quorum().high_watermark >= 0
-        except (OSError, BenchError):
-            return False
-
     def _quorum(self) -> describe_quorum_response.PartitionData:
-        """Return the quorum as the leader describes it. Raises BenchError without a leader."""
+        """Return the quorum as the leader describes it, once there is one. Raises BenchError."""
+        found: list[describe_quorum_response.PartitionData] = []
+
+        def is_described() -> bool:
+            found.extend(self._descriptions())
+            return bool(found)
+
+        wait_until(f"quorumd in {self._cluster.directory} to elect a leader", is_described, self.processes)
+        return found[0]
+
+    def _descriptions(self) -> Iterator[describe_quorum_response.PartitionData]:
+        """Yield the quorum as each node describes it that leads and knows its high watermark."""
         topic = describe_quorum_request.TopicData(METADATA_TOPIC, [describe_quorum_request.PartitionData(0)])
         request = describe_quorum_request.DescribeQuorumRequest([topic])
         for address in self._addresses:
-            reply = request_once(address, request, 2, describe_quorum_response.DescribeQuorumResponse)
-            if reply.error_code == ErrorCode.NONE:
-                partition = reply.topics[0].partitions[0]
-                if partition.error_code == ErrorCode.NONE:
-                    return partition
-        raise BenchError(f"no leader; the logs are in {self._cluster.directory}")
+            with suppress(OSError):
+                reply = request_once(address, request, 2, describe_quorum_response.DescribeQuorumResponse)
+                if reply.error_code == ErrorCode.NONE:
+                    partition = reply.topics[0].partitions[0]
+                    if partition.error_code == ErrorCode.NONE and partition.high_watermark >= 0:
+                        yield partition
 
 
 def run_load(
