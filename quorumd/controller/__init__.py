@@ -28,7 +28,7 @@ controller_registration  ControllerRegistration and UnregisterController
 broker_heartbeat         BrokerHeartbeat: state changes of brokers
 broker_lifecycle         records that fence, unfence, drain or unregister a broker, and their partition changes
 partition_change         builds every change of a partition (ISR, ELR, leader, epochs)
-partition_change_frame   applies changes of partitions as they are in the log
+partition_frames         applies partitions and their changes as they are in the log and in snapshots
 partition_rules          the rules for changes of a topic's partitions, from the image
 reassignment             start, replacement, cancellation and completion of a reassignment
 alter_partition          AlterPartition: its checks, in order
@@ -50,6 +50,7 @@ config_listing           ListConfigResources
 config_definitions       every config of Kafka, generated from its jars
 config_table             the parsed definitions: types, defaults, rules
 config_values            parsing and validation of values
+partition_configs        parsing of the configs that decide about partitions
 topic_configs            validation of a topic's configs
 group_configs            validation of a group's configs
 client_metrics_configs   validation of client metrics subscriptions

@@ -29,6 +29,7 @@ from quorumd.controller.opaque_records import (
     is_removal,
 )
 from quorumd.controller.partition import Partition, PartitionId, partition_from_record
+from quorumd.controller.partition_configs import allows_unclean_election, parse_min_isr
 from quorumd.controller.partition_index import PartitionIndex
 from quorumd.controller.prepared_partitions import PreparedPartitions
 from quorumd.controller.registered_controllers import RegisteredController, apply_controller
@@ -72,19 +73,6 @@ ALL_BROKERS: Resource = (int(ConfigResourceType.BROKER), "")
 _TOPIC: Final = int(ConfigResourceType.TOPIC)
 
 _TRANSACTION_MARKERS = frozenset({BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord})
-
-
-def parse_min_isr(value: str | None) -> int:
-    """Parse a value of min.insync.replicas; 1 if it is not set or is not a number."""
-    try:
-        return max(1, int(value or 1))
-    except ValueError:
-        return 1
-
-
-def allows_unclean_election(value: str | None) -> bool:
-    """Parse a value of unclean.leader.election.enable."""
-    return value is not None and value.strip().lower() == "true"
 
 
 class Topic:
@@ -364,6 +352,16 @@ class ClusterImage:
         new_row = partition.row = partition_row(tp, partition)
         self._replace_row(old_row, new_row, changes)
         self._replace_topic_row(topic.id, old_row, new_row, changes)
+
+    def load_partition(self, topic: Topic, number: int, partition: Partition) -> None:
+        """Add a new partition as `set_partition` does, but without undo entries: of an image that is being loaded."""
+        partition.check()
+        tp = partition.id = PartitionId(topic.id, number)
+        topic.partitions[number] = partition
+        self.index.load(tp, partition)
+        row = partition.row = partition_row(tp, partition)
+        self._scalars["hash"] = replace_row(self.hash, 0, row)
+        self._rows[topic.id] = replace_row(self._rows.get(topic.id, 0), 0, row)
 
     def add_prepared(self, prepared: PreparedPartitions, changes: list[UndoEntry]) -> None:
         """Add prepared partitions, all of them new, as if their records were applied one by one."""

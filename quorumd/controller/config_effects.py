@@ -16,12 +16,11 @@ from quorumd.controller.cluster_image import (
     ClusterImage,
     Resource,
     Topic,
-    allows_unclean_election,
-    parse_min_isr,
 )
 from quorumd.controller.controller import Controller
 from quorumd.controller.partition import NO_LEADER, PartitionId
 from quorumd.controller.partition_change import PartitionChange, build_partition_change
+from quorumd.controller.partition_configs import allows_unclean_election, parse_min_isr
 from quorumd.controller.partition_rules import PartitionRules
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.config_record import ConfigRecord

@@ -36,6 +36,6 @@ class PreparedPartitions:
         partition = partition_from_record(record, self._shared)
         where = PartitionId(self.topic_id, record.partition_id)
         self.partitions[where.number] = partition
-        self.index.update(where, None, partition, [])
+        self.index.load(where, partition)
         partition.id, partition.row = where, partition_row(where, partition)
         self.rows = replace_row(self.rows, 0, partition.row)

@@ -31,7 +31,7 @@ MEASURED = tuple(
         "property/test_classic_group_invariants.py",
         "property/test_consumer_group_invariants.py",
         "property/test_migration_invariants.py",
-        "property/test_partition_change_frames.py",
+        "property/test_partition_frames.py",
         "property/test_partition_log_state_machine.py",
         "property/test_replica_invariants.py",
         "paper",

@@ -7,9 +7,10 @@ from math import inf
 from typing import Final
 
 from quorumd.broker.log import PartitionLogSettings
-from quorumd.controller.cluster_image import ALL_BROKERS, MIN_INSYNC_REPLICAS, ClusterImage, parse_min_isr
+from quorumd.controller.cluster_image import ALL_BROKERS, MIN_INSYNC_REPLICAS, ClusterImage
 from quorumd.controller.config_table import TOPIC_CONFIGS
 from quorumd.controller.configs import CORDONED_LOG_DIRS
+from quorumd.controller.partition_configs import parse_min_isr
 from quorumd.protocol.config_resource_type import ConfigResourceType
 
 MOVE_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.controller.partition_change_frame import apply_frame
+from quorumd.controller.partition_frames import apply_frame
 from quorumd.controller.undo_log import UndoEntry
 from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.protocol.batch_header import BatchHeader

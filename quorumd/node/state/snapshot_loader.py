@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.partition_frames import PartitionLoader
 from quorumd.controller.undo_log import UndoEntry
 from quorumd.errors import CorruptSnapshot, MalformedMessage, StorageError, UnsupportedVersion
 from quorumd.ids import OffsetAndEpoch
@@ -88,6 +89,7 @@ def load_steps(
     Raises CorruptSnapshot; StorageError if the file cannot be read, or a newer version wrote it.
     """
     count = 0
+    loader = PartitionLoader(image)
     for data, header in read_batches(disk, path, snapshot):
         if header.is_control:
             continue
@@ -95,7 +97,8 @@ def load_steps(
         offset = header.base_offset
         try:
             for value in values(data, header):
-                image.apply(decode_record(value), changes, value)
+                if not loader.load(value):
+                    image.apply(decode_record(value), changes, value)
                 offset += 1
                 count += 1
                 if count == records_per_step:
