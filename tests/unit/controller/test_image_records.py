@@ -189,8 +189,10 @@ def test_full_intern_pool_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
         assert pool.replicas([number, 9]) is pool.replicas([number, 9])
         assert pool.encoded_replicas(bytes([3, 0, 0, 0, number, 0, 0, 0, 9])) is pool.replicas([number, 9])
         assert pool.directories([directory]) is pool.directories([directory])
+        assert pool.encoded_directories(bytes([2]) + directory) is pool.directories([directory])
         assert (pool.replicas([number, 9]), pool.directories([directory])) == ((number, 9), (directory,))
-    assert (len(pool._replicas), len(pool._encoded), len(pool._directories)) == (1, 1, 1)
+    assert (len(pool._replicas), len(pool._encoded)) == (1, 1)
+    assert (len(pool._directories), len(pool._encoded_directories)) == (1, 1)
     assert len(pool._ids) <= 2
 
 
