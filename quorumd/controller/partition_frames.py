@@ -40,7 +40,7 @@ _EMPTY: Final = 1
 
 
 class PartitionLoader:
-    """Adds the partitions of a snapshot to an image that nobody reads yet, without undo entries."""
+    """Adds the partitions of a snapshot to an image that has no readers yet, without undo entries."""
 
     __slots__ = ("_image", "_topic")
 

@@ -65,7 +65,7 @@ class PartitionIndex:
         return self.leader_counts.get(broker_id, 0)
 
     def load(self, tp: PartitionId, partition: Partition) -> None:
-        """Add a new partition as `update` does, but without undo entries: to an index that nobody reads yet."""
+        """Add a new partition as `update` does, but without undo entries: to an index without readers."""
         numbers, leader = self._numbers, partition.leader
         numbers["partitions"] += 1
         if leader == NO_LEADER:
