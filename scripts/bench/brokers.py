@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import shutil
 import statistics
 import time
@@ -307,7 +308,9 @@ def run_load(cluster: BrokerCluster, case: Case, seconds: float) -> Sample:
     }
 
     def run(action: str) -> tuple[dict[str, Any], float]:
-        """Return the client's results, and the CPU time of all nodes."""
+        """Return the client's results, and the CPU time of all nodes. The disk is idle at first: it would otherwise
+        still write what was produced before, to the other system too."""
+        os.sync()
         before = cpu_seconds(cluster.processes)
         found = run_client({**job, "action": action})
         return found, cpu_seconds(cluster.processes) - before
