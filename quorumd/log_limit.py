@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable
 from math import inf
 from typing import Final
@@ -37,6 +38,14 @@ class LogLimit:
             return suppressed
         self._kinds[kind] = (logged_at, suppressed + 1)
         return None
+
+    def warn(self, logger: logging.Logger, kind: Hashable, text: str) -> None:
+        """Log a warning unless one of its kind was logged within the interval."""
+        suppressed = self.admit(kind)
+        if suppressed is None:
+            return
+        more = f" ({suppressed} more warnings of this kind were suppressed)" if suppressed else ""
+        logger.warning("%s%s", text, more)
 
     def _add_kind(self, kind: Hashable, now: float) -> Hashable:
         """Return the kind if it can be added, forgetting those of earlier intervals; else the shared kind."""

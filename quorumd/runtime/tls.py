@@ -17,6 +17,7 @@ from typing import Final
 
 from quorumd.client.tls import subject_of
 from quorumd.errors import MalformedMessage
+from quorumd.log_limit import LogLimit
 from quorumd.ports import ANONYMOUS
 from quorumd.runtime.tls_records import DecryptionShares, RecordQueue
 from quorumd.security.principals import PrincipalMapper
@@ -42,7 +43,7 @@ class Handshakes:
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self.loop = loop
-        self.shares = DecryptionShares(loop.call_soon)
+        self.shares = DecryptionShares(loop.call_soon, LogLimit(lambda: time.monotonic() * 1000))
         self.accepted_in_progress = 0
         self.accepted: dict[TlsStream, None] = {}
         """The unfinished handshakes of accepted connections that are open, oldest first."""

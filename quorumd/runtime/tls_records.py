@@ -6,11 +6,15 @@ which derives new keys from 27 bytes. It therefore gets no more than are to be h
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from itertools import islice
 from typing import Final, Protocol
 
+from quorumd.log_limit import LogLimit
 from quorumd.runtime.next_iteration import NextIteration
+
+logger = logging.getLogger("quorumd.connections")
 
 RECORDS_AT_ONCE: Final = 256
 """Records of a connection that are decrypted before other connections have their turn: up to 4 MiB."""
@@ -60,6 +64,8 @@ class RecordQueue:
 class Decrypting(Protocol):
     """A connection with ciphertext that waits."""
 
+    peer: str
+
     @property
     def encrypted_bytes(self) -> int: ...
 
@@ -74,7 +80,8 @@ class DecryptionShares:
     """Shares the records that are decrypted per iteration, and the memory of those that wait, among all connections.
     `call_soon` calls back in the next iteration."""
 
-    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object], warnings: LogLimit) -> None:
+        self._warnings = warnings
         self._next_iteration = NextIteration(call_soon, self._begin_iteration)
         self._remaining = RECORDS_PER_ITERATION
         self._waiting: dict[Decrypting, int] = {}
@@ -98,9 +105,17 @@ class DecryptionShares:
         self._waiting_bytes += connection.encrypted_bytes
         while self._waiting_bytes > MAX_WAITING_BYTES:
             largest = max(self._waiting, key=self._waiting.__getitem__)
-            self._remove(largest)
-            largest.abort()
+            self._abort(largest)
         self._next_iteration.request()
+
+    def _abort(self, connection: Decrypting) -> None:
+        bytes_waiting = self._waiting[connection]
+        text = (
+            f"aborting the connection with {connection.peer}: {bytes_waiting} bytes of it wait for decryption"
+        )
+        self._warnings.warn(logger, "undecrypted", text)
+        self._remove(connection)
+        connection.abort()
 
     def _remove(self, connection: Decrypting) -> None:
         self._waiting_bytes -= self._waiting.pop(connection, 0)

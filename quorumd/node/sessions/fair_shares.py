@@ -162,8 +162,4 @@ class FairShares:
 
     def warn(self, kind: str, text: str) -> None:
         """Log a warning that a client has caused, unless one of its kind was logged within the interval."""
-        suppressed = self._warnings.admit(kind)
-        if suppressed is None:
-            return
-        more = f" ({suppressed} more warnings of this kind were suppressed)" if suppressed else ""
-        logger.warning("%s%s", text, more)
+        self._warnings.warn(logger, kind, text)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import pytest
 
+from quorumd.log_limit import INTERVAL_MS, LogLimit
 from quorumd.runtime import tls_records
 from quorumd.runtime.tls_records import (
     RECORDS_AT_ONCE,
@@ -49,10 +51,15 @@ def test_bytes_that_are_no_record_are_not_kept(start: bytes) -> None:
     assert found.take(9) == (records(1) + start, 2)
 
 
+def shares_of(soon: list[Callable[[], None]], now_ms: Callable[[], float] = lambda: 0.0) -> DecryptionShares:
+    return DecryptionShares(soon.append, LogLimit(now_ms))
+
+
 class Connection:
     """A connection whose records have one byte."""
 
-    def __init__(self, shares: DecryptionShares, count: int) -> None:
+    def __init__(self, shares: DecryptionShares, count: int, peer: str = "10.0.0.1:1") -> None:
+        self.peer = peer
         self.shares = shares
         self.queue = queue(records(*[1] * count))
         self.turns: list[int] = []
@@ -75,7 +82,7 @@ class Connection:
 
 def test_connections_share_the_records_of_an_iteration() -> None:
     soon: list[Callable[[], None]] = []
-    shares = DecryptionShares(soon.append)
+    shares = shares_of(soon)
     connections = [Connection(shares, 3 * RECORDS_AT_ONCE) for _ in range(6)]
     for each in connections:
         each.continue_decrypting()
@@ -94,14 +101,14 @@ def test_connections_share_the_records_of_an_iteration() -> None:
 
 def test_limit_is_not_renewed_while_little_is_decrypted() -> None:
     soon: list[Callable[[], None]] = []
-    Connection(DecryptionShares(soon.append), RECORDS_AT_ONCE).continue_decrypting()
+    Connection(shares_of(soon), RECORDS_AT_ONCE).continue_decrypting()
     assert soon == []
 
 
 def test_connection_with_most_is_aborted_if_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tls_records, "MAX_WAITING_BYTES", 10_000)
     soon: list[Callable[[], None]] = []
-    shares = DecryptionShares(soon.append)
+    shares = shares_of(soon)
     small, large, another = (Connection(shares, count) for count in (300, 1500, 900))
     for each in (small, large, another):
         shares.wait(each)
@@ -109,3 +116,21 @@ def test_connection_with_most_is_aborted_if_too_much_waits(monkeypatch: pytest.M
     while soon:
         soon.pop()()
     assert [sum(each.turns) for each in (small, large, another)] == [300, 0, 900]
+
+
+def test_abort_is_logged_with_the_peer_once_per_interval(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tls_records, "MAX_WAITING_BYTES", 0)
+    now_ms = [0.0]
+    shares = shares_of([], lambda: now_ms[0])
+    for number in range(3):
+        shares.wait(Connection(shares, 1, f"10.0.0.{number}:1"))
+    now_ms[0] += INTERVAL_MS
+    shares.wait(Connection(shares, 1, "10.0.0.9:1"))
+    first, second = caplog.record_tuples
+    size = len(records(1))
+    text = f"aborting the connection with 10.0.0.0:1: {size} bytes of it wait for decryption"
+    assert first == ("quorumd.connections", logging.WARNING, text)
+    text = f"aborting the connection with 10.0.0.9:1: {size} bytes of it wait for decryption"
+    assert second[2] == f"{text} (2 more warnings of this kind were suppressed)"
