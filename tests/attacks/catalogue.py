@@ -7,6 +7,7 @@ import time
 from tests.attacks.attack import Attack
 from tests.attacks.field import Field
 from tests.attacks.strikes import (
+    access,
     coordinators,
     elections,
     large_arrays,
@@ -94,6 +95,8 @@ ATTACKS = (
     Attack("changes of TLS keys", tls.update_keys),
     Attack("small TLS records", tls.send_small_records),
     Attack("slow TLS groups", tls.choose_slow_groups),
+    *(Attack(name, strike) for name, strike in access.BY_ADMINISTRATOR.items()),
+    Attack("changes without rights", access.without_rights),
 )
 BROKER_ATTACKS = tuple(
     Attack(name, strike, before=Field.measure_base)

@@ -37,14 +37,15 @@ sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,OAUTHBEARER
 sasl.oauthbearer.expected.audience=quorum
 sasl.oauthbearer.expected.issuer=issuer
 listener.name.sasl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\
-  user_alice="secret";
+  user_alice="secret" user_admin="secret";
 listener.name.sasl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
 listener.name.both.sasl.enabled.mechanisms=SCRAM-SHA-256
 listener.name.both.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
-super.users=User:ANONYMOUS
+super.users=User:ANONYMOUS;User:admin
+delegation.token.secret.key=secret
 """
-"""Three listeners with security; clients of the plaintext listener are superusers."""
+"""Three listeners with security; admin and the clients of the plaintext listener are super users."""
 BROKERS = """process.roles=broker,controller
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,CLIENTS:PLAINTEXT,SASL:SASL_PLAINTEXT
 controller.listener.names=CONTROLLER

@@ -115,10 +115,10 @@ class Peer:
         self.socket.close()
 
 
-def log_in(peer: Peer) -> None:
-    """Authenticate as alice, who has no rights."""
+def log_in(peer: Peer, user: str = "alice") -> None:
+    """Authenticate as alice, who has no rights, or as admin, who has all."""
     peer.request(SaslHandshakeRequest("PLAIN"), 1)
-    peer.request(SaslAuthenticateRequest(b"\0alice\0secret"), 2)
+    peer.request(SaslAuthenticateRequest(f"\0{user}\0secret".encode()), 2)
 
 
 def send_everywhere(target: Target, messages: Iterable[tuple[Message, int]]) -> None:

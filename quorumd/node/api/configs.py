@@ -5,7 +5,9 @@ The APIs that change configs are in `controller_table`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Generator, Hashable, Iterable
+from typing import Final
 
 from quorumd.controller.cluster_image import ALL_BROKERS, Resource
 from quorumd.controller.config_listing import list_config_resources
@@ -18,6 +20,7 @@ from quorumd.controller.effective_configs import (
     merge_layers,
 )
 from quorumd.controller.request_context import PartContext
+from quorumd.errors import ErrorCode
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.forwarding import ResponseHook
 from quorumd.protocol.config_resource_type import ConfigResourceType
@@ -25,6 +28,7 @@ from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import describe_configs_response
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from quorumd.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
+from quorumd.protocol.response_task import begin_response
 from quorumd.protocol.routes import Route, Session
 from quorumd.protocol.wire import Message
 
@@ -32,6 +36,23 @@ _OTHER_RESOURCES = {
     ConfigResourceType.CLIENT_METRICS: (ConfigSource.CLIENT_METRICS, CLIENT_METRICS_CONFIGS),
     ConfigResourceType.GROUP: (ConfigSource.GROUP, GROUP_CONFIGS),
 }
+
+
+MAX_KEYS: Final = 1000
+"""Configs of one resource that a request may name; a resource of Kafka has at most a few hundred."""
+MAX_FORWARDED_WITH_OWN: Final = 100
+"""Resources of a request that also names this node. Its static configs are added to the response of the leader, which
+is therefore decoded at once. Kafka's clients send such a request for one broker at a time."""
+_DUPLICATE: Final = (ErrorCode.INVALID_REQUEST, "The request names this resource more than once.")
+_TOO_MANY_KEYS: Final = (
+    ErrorCode.INVALID_REQUEST,
+    f"A request may name at most {MAX_KEYS} configs of a resource.",
+)
+_TOO_MANY: Final = (
+    ErrorCode.INVALID_REQUEST,
+    f"A request for the configs of this broker may name at most {MAX_FORWARDED_WITH_OWN} resources.",
+)
+_Entries = list[describe_configs_response.DescribeConfigsResourceResult]
 
 
 class ConfigApis:
@@ -45,6 +66,7 @@ class ConfigApis:
         self._committed_image = context.execution.committed_image
         self._purgatory = context.execution.purgatory
         self._large = context.execution.large_requests
+        self._scheduler = context.execution.scheduler
         self._authorization = context.gates.authorization
 
     def routes(self) -> Iterable[Route]:
@@ -64,7 +86,12 @@ class ConfigApis:
 
     def describe_configs(self, session: Session, request: Request[DescribeConfigsRequest]) -> None:
         purgatory = self._purgatory
-        hook: ResponseHook | None = None if session.origin.is_controller_client else self._add_static_configs
+        hook: ResponseHook | None = None
+        if not session.origin.is_controller_client and self._names_own(request.message):
+            hook = self._add_static_configs
+            if len(request.message.resources) > MAX_FORWARDED_WITH_OWN:
+                begin_response(session, request, _refuse_all(request.message), self._scheduler.begin)
+                return
 
         def execute(session: Session, request: Request[DescribeConfigsRequest], part: PartContext) -> None:
             del part
@@ -88,29 +115,64 @@ class ConfigApis:
             if not confirmed:
                 purgatory.not_leader(session, request, hook)
                 return
-            message = request.message
-            wire = describe_configs_response
-            response = wire.DescribeConfigsResponse(
-                0, [self._describe(message, r) for r in message.resources]
-            )
-            purgatory.respond_on_commit(session, request, response, hook)
+            purgatory.respond_on_commit(session, request, self._describe_all(request.message), hook)
 
         purgatory.confirm_read(on_read_confirmed)
 
-    def _describe(
-        self, message: DescribeConfigsRequest, requested: DescribeConfigsResource
-    ) -> describe_configs_response.DescribeConfigsResult:
+    def _describe_all(
+        self, message: DescribeConfigsRequest
+    ) -> describe_configs_response.DescribeConfigsResponse:
+        """Describe each resource once. A repeated one is refused, as in requests that change configs: a short name
+        would otherwise get kilobytes each time."""
         wire = describe_configs_response
-        resource: Resource = (requested.resource_type, requested.resource_name)
-        refused = check_resource(self._state_machine.image, resource)
+        named = Counter(map(_resource_of, message.resources))
+        shared: dict[Hashable, _Entries] = {}
+        results = []
+        for requested in message.resources:
+            resource = _resource_of(requested)
+            if named[resource] == 1:
+                results.append(self._describe(message, requested, shared))
+            elif named[resource] > 1:
+                named[resource] = 0
+                results.append(wire.DescribeConfigsResult(*_DUPLICATE, *resource))
+        return wire.DescribeConfigsResponse(0, results)
+
+    def _describe(
+        self,
+        message: DescribeConfigsRequest,
+        requested: DescribeConfigsResource,
+        shared: dict[Hashable, _Entries],
+    ) -> describe_configs_response.DescribeConfigsResult:
+        """Describe a resource. `shared` has the entries of topics, most of which have the same configs."""
+        wire = describe_configs_response
+        resource = _resource_of(requested)
+        image, keys = self._state_machine.image, requested.configuration_keys
+        refused = check_resource(image, resource)
         if refused is not None:
             return wire.DescribeConfigsResult(int(refused.error), refused.message, *resource)
-        entries = [
+        if keys is not None and len(keys) > MAX_KEYS:
+            return wire.DescribeConfigsResult(*_TOO_MANY_KEYS, *resource)
+        if requested.resource_type != ConfigResourceType.TOPIC or keys is not None:
+            return wire.DescribeConfigsResult(0, None, *resource, self._entries(message, resource, keys))
+        own = frozenset(image.config(resource).items())
+        if own not in shared:
+            shared[own] = self._entries(message, resource, None)
+        return wire.DescribeConfigsResult(0, None, *resource, shared[own])
+
+    def _entries(
+        self, message: DescribeConfigsRequest, resource: Resource, keys: list[str] | None
+    ) -> _Entries:
+        named = None if keys is None else frozenset(keys)
+        return [
             _entry(config, message.include_synonyms)
             for config in self._effective(resource)
-            if requested.configuration_keys is None or config.name in requested.configuration_keys
+            if named is None or config.name in named
         ]
-        return wire.DescribeConfigsResult(0, None, *resource, entries)
+
+    def _names_own(self, message: DescribeConfigsRequest) -> bool:
+        """Whether the request names this node, whose properties file the leader does not know."""
+        own = (ConfigResourceType.BROKER, self._own_name)
+        return any(_resource_of(each) == own for each in message.resources)
 
     def _effective(self, resource: Resource) -> list[EffectiveConfig]:
         image = self._state_machine.image
@@ -141,6 +203,21 @@ class ConfigApis:
             layer = (ConfigSource.STATIC_BROKER, dict(self._static_configs))
             static = merge_layers(BROKER_CONFIGS, layer)
             result.configs += [_entry(config, False) for config in static if config.name not in returned]
+
+
+def _refuse_all(
+    message: DescribeConfigsRequest,
+) -> Generator[None, None, describe_configs_response.DescribeConfigsResponse]:
+    wire = describe_configs_response
+    results = []
+    for each in message.resources:
+        results.append(wire.DescribeConfigsResult(*_TOO_MANY, *_resource_of(each)))
+        yield
+    return wire.DescribeConfigsResponse(0, results)
+
+
+def _resource_of(requested: DescribeConfigsResource) -> Resource:
+    return (requested.resource_type, requested.resource_name)
 
 
 def _entry(

@@ -37,6 +37,7 @@ from quorumd.node.sessions.repeated_items import first_two, in_pieces, together
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicState
+from quorumd.protocol.messages.describe_configs_request import DescribeConfigsResource
 from quorumd.protocol.messages.elect_leaders_request import TopicPartitions
 from quorumd.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsTopics
 from quorumd.protocol.wire import Message, MessageStruct
@@ -51,6 +52,9 @@ _CONFIGS_PER_CHANGE = 4
 """Further configs of a resource that can be changed in the time of one changed partition."""
 _DESCRIBE_COST = 8
 """Cost of describing the configs of one resource, in changed partitions."""
+
+_KEYS_PER_CHANGE = 100
+"""Names of configs that can be compared in the time of one changed partition."""
 
 Numbers = dict[str, list[int]]
 _Run = tuple[tuple[object, ...], list[object]]
@@ -416,6 +420,12 @@ def _config_changes(controller: Controller, requested: _HasConfigs) -> int:
     return _RESOURCE_COST + min(len(requested.configs), MAX_CONFIGS) // _CONFIGS_PER_CHANGE
 
 
+def _description_cost(controller: Controller, requested: DescribeConfigsResource) -> int:
+    """The cost of describing a resource."""
+    del controller
+    return _DESCRIBE_COST + min(len(requested.configuration_keys or ()), MAX_CONFIGS) // _KEYS_PER_CHANGE
+
+
 _ALTER_CONFIGS: Final = SplitRule(("resources",), ("responses",), _config_changes, _resource, first_two)
 
 SPLIT_RULES: Final[dict[int, SplitRule]] = {
@@ -455,7 +465,7 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
     ),
     ApiKey.ALTER_CONFIGS: _ALTER_CONFIGS,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _ALTER_CONFIGS,
-    ApiKey.DESCRIBE_CONFIGS: SplitRule(("resources",), ("results",), _DESCRIBE_COST),
+    ApiKey.DESCRIBE_CONFIGS: SplitRule(("resources",), ("results",), _description_cost, _resource, first_two),
     ApiKey.ALTER_PARTITION: SplitRule(("topics", "partitions"), ("topics", "partitions")),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: SplitRule(("topics", "partitions"), ("responses", "partitions")),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: SplitRule(

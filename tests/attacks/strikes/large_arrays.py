@@ -59,13 +59,12 @@ def request_metadata_without_rights(target: Target) -> None:
     """Request the metadata of 200,000 topics, and of all, as a client without any rights."""
     topics = [MetadataRequestTopic(name=each.name) for each in _names()]
     address = target.sasl[list(target.nodes).index(target.leader)]
-    repeat(target, address, [(MetadataRequest(topics, False), 12), (MetadataRequest(None), 12)], logs_in=True)
+    repeat(target, address, [(MetadataRequest(topics, False), 12), (MetadataRequest(None), 12)], user="alice")
 
 
-def repeat(
-    target: Target, address: Address, messages: list[tuple[Message, int]], *, logs_in: bool = False
-) -> None:
-    """Send the requests in turns from several clients at a time, each once the previous one has its response."""
+def repeat(target: Target, address: Address, messages: list[tuple[Message, int]], *, user: str = "") -> None:
+    """Send the requests in turns from several clients at a time, each once the previous one has its response;
+    as a user who logs in, if given."""
     peer = Peer(address)
     frames = [peer.frame(message, version) for message, version in messages]
     peer.close()
@@ -74,8 +73,8 @@ def repeat(
         order = count(first)
         for _ in target.deadline():
             with suppress(OSError), closing(Peer(address)) as peer:
-                if logs_in:
-                    log_in(peer)
+                if user:
+                    log_in(peer, user)
                 for _ in target.deadline():
                     peer.send(frames[next(order) % len(frames)])
                     peer.read_frame()

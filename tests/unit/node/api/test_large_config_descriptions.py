@@ -1,0 +1,95 @@
+"""Bounds of DescribeConfigs: what a short request may make a node describe, send and decode."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.node.api.configs import MAX_FORWARDED_WITH_OWN, MAX_KEYS
+from quorumd.node.settings import MAX_PARTITIONS_PER_PART
+from quorumd.protocol.messages.topic_record import TopicRecord
+from tests.support.node.recording_session import DecodingSession
+from tests.unit.node.api.test_configs import (
+    BROKER,
+    CLIENT_METRICS,
+    TOPIC,
+    TOPIC_ID,
+    ConfigApiHarness,
+    run_to_response,
+)
+
+
+@pytest.fixture
+def harness() -> ConfigApiHarness:
+    return ConfigApiHarness()
+
+
+@pytest.fixture
+def with_topic(harness: ConfigApiHarness) -> ConfigApiHarness:
+    """Topic "t" with min.insync.replicas 2."""
+    harness.image.apply(TopicRecord("t", TOPIC_ID), [])
+    harness.image.set_config((TOPIC, "t"), "min.insync.replicas", "2", [])
+    return harness
+
+
+def test_repeated_resource_is_refused_once(with_topic: ConfigApiHarness) -> None:
+    """It would otherwise get kilobytes for each mention of its name."""
+    session = with_topic.describe((TOPIC, "t"), (CLIENT_METRICS, "m"), (TOPIC, "t"))
+    with_topic.confirm()
+    results = session.responses[0].results
+    assert [(each.resource_name, each.error_code, each.configs) for each in results] == [
+        ("t", ErrorCode.INVALID_REQUEST, []),
+        ("m", 0, []),
+    ]
+
+
+def test_repeated_resource_of_a_large_request_is_refused_once(with_topic: ConfigApiHarness) -> None:
+    names = ["t", *(f"m{number}" for number in range(MAX_PARTITIONS_PER_PART))]
+    requested = [(TOPIC, names[0]), *((CLIENT_METRICS, name) for name in names[1:]), *[(TOPIC, "t")] * 1000]
+    session = with_topic.describe(*requested, session=DecodingSession())
+    results = run_to_response(with_topic, session).results
+    found = {each.resource_name: each.error_code for each in results}
+    assert found == dict.fromkeys(names, 0) | {"t": ErrorCode.INVALID_REQUEST}
+    assert len(results) == len(names)
+
+
+def test_topics_of_a_request_share_equal_entries(with_topic: ConfigApiHarness) -> None:
+    """The entries of ten thousand topics would need 200 MB."""
+    for name in ("u", "v"):
+        with_topic.image.apply(TopicRecord(name, KafkaUuid(name.encode() * 16)), [])
+    session = with_topic.describe((TOPIC, "t"), (TOPIC, "u"), (TOPIC, "v"))
+    with_topic.confirm()
+    with_own, first, second = session.responses[0].results
+    assert first.configs is second.configs
+    assert [each.name for each in first.configs] == [each.name for each in with_own.configs]
+    assert first.configs != with_own.configs
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_too_many_keys_of_a_resource_are_refused(with_topic: ConfigApiHarness, extra: int) -> None:
+    keys = [f"key-{number}" for number in range(MAX_KEYS + extra)]
+    session = with_topic.describe((TOPIC, "t"), keys=keys)
+    with_topic.confirm()
+    (result,) = session.responses[0].results
+    assert result.error_code == (ErrorCode.INVALID_REQUEST if extra else 0)
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_static_configs_are_added_to_small_responses_only(harness: ConfigApiHarness, extra: int) -> None:
+    """The response of the leader is decoded at once."""
+    others = [(TOPIC, f"t{number}") for number in range(MAX_FORWARDED_WITH_OWN - 1 + extra)]
+    harness.lose_leadership()
+    session = harness.describe(*others, (BROKER, "1"), session=DecodingSession())
+    while harness.turns:
+        harness.turns.pop(0)()
+    assert len(harness.forwarder.forwarded) == 1 - extra
+    refused = [each.error_code for response in session.responses for each in response.results]
+    assert refused == [ErrorCode.INVALID_REQUEST] * (len(others) + 1) * extra
+
+
+def test_response_of_the_leader_is_not_decoded_if_this_node_is_not_named(harness: ConfigApiHarness) -> None:
+    harness.lose_leadership()
+    harness.describe((TOPIC, "t"), (BROKER, "2"))
+    ((_, hook),) = harness.forwarder.forwarded
+    assert hook is None
