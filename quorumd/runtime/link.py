@@ -20,7 +20,7 @@ from quorumd.runtime.connection_quotas import ConnectionQuotas
 from quorumd.runtime.disconnects import Disconnects
 from quorumd.runtime.null_connection import NullConnection
 from quorumd.runtime.send_queue import SendQueue
-from quorumd.runtime.tls import TlsStream, reason_of
+from quorumd.runtime.tls import TlsStream, UnreadMessages, reason_of
 from quorumd.runtime.tls_listeners import TlsListeners
 
 logger = logging.getLogger(__name__)
@@ -130,6 +130,8 @@ class Link:
 
     def _on_broken_stream(self, error: ssl.SSLError) -> None:
         self._failure = f"TLS: {reason_of(error)}"
+        if isinstance(error, UnreadMessages):
+            self._network.tls.handshakes.log_unread(self.peer)
         self.abort()
 
     def eof_received(self) -> bool:

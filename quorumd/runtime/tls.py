@@ -23,6 +23,7 @@ from quorumd.runtime.tls_records import DecryptionShares, RecordQueue
 from quorumd.security.principals import PrincipalMapper
 
 logger = logging.getLogger(__name__)
+connections = logging.getLogger("quorumd.connections")
 
 HANDSHAKE_TIMEOUT_S: Final = 10.0
 MAX_HANDSHAKES: Final = 256
@@ -32,10 +33,23 @@ has finished its step, since it needs memory until then."""
 MAX_HANDSHAKE_BYTES: Final = 256 * 1024
 """Maximum bytes that a peer may send before its handshake is complete; certificate chains have a few KiB."""
 FAILURE_LOG_INTERVAL_S: Final = 10.0
+MAX_UNREAD_BYTES: Final = 64 * 1024
+"""Bytes of messages of TLS itself that may be sent without a moment in which all is: 2,400 responses to KeyUpdates.
+A client pays as many bytes for them, and nothing else bounds what they take in memory until the client reads them."""
 _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
 """OpenSSL's reasons if the first bytes are not those of a TLS record."""
 _READ_BYTES: Final = 16 * 1024
 """The plaintext of the largest TLS record."""
+
+
+class UnreadMessages(ssl.SSLError):
+    """A peer makes this side send messages of TLS itself, and reads none."""
+
+    reason = ""
+    """OpenSSL has none."""
+
+    def __init__(self) -> None:
+        super().__init__(0, "the peer reads no TLS messages")
 
 
 class Handshakes:
@@ -43,7 +57,8 @@ class Handshakes:
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self.loop = loop
-        self.shares = DecryptionShares(loop.call_soon, LogLimit(lambda: time.monotonic() * 1000))
+        self.warnings = LogLimit(lambda: time.monotonic() * 1000)
+        self.shares = DecryptionShares(loop.call_soon, self.warnings)
         self.accepted_in_progress = 0
         self.accepted: dict[TlsStream, None] = {}
         """The unfinished handshakes of accepted connections that are open, oldest first."""
@@ -76,6 +91,11 @@ class Handshakes:
             logger.warning("TLS handshake with %s failed: %s (%d failed)", peer, reason, count)
             self._next_log_s = now_s + FAILURE_LOG_INTERVAL_S
             self.failures_since_log = 0
+
+    def log_unread(self, peer: str) -> None:
+        """Log that a connection is aborted, at most once per interval."""
+        text = f"aborting the connection with {peer}: it reads no TLS messages, and requests more"
+        self.warnings.warn(connections, "unread TLS messages", text)
 
     def close(self) -> None:
         """End the thread after its current step."""
@@ -114,6 +134,8 @@ class TlsStream:
         self._records = RecordQueue()
         """Ciphertext that arrived after the handshake."""
         self._handshake_bytes = 0
+        self._unread_bytes = 0
+        """Bytes of messages of TLS itself since all was sent."""
         self.is_working = False
         """Whether a step of the handshake is queued or running on the thread."""
         self._is_paused = False
@@ -201,8 +223,17 @@ class TlsStream:
         except ssl.SSLZeroReturnError:
             self.is_ended = True
         if self._outgoing.pending:
-            self._transport.write(self._outgoing.read())
+            self._respond(self._outgoing.read())
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def _respond(self, data: bytes) -> None:
+        """Send messages of TLS itself. Raises UnreadMessages if the peer lets too many wait."""
+        if self._transport.get_write_buffer_size() == 0:
+            self._unread_bytes = 0
+        self._unread_bytes += len(data)
+        if self._unread_bytes > MAX_UNREAD_BYTES:
+            raise UnreadMessages
+        self._transport.write(data)
 
     def _step(self) -> None:
         """Continue the handshake with the received data."""

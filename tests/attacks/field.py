@@ -30,9 +30,10 @@ from tests.support.security.certificates import Certificates
 
 PROPERTIES = "quorum.fetch.timeout.ms=2000\nquorum.request.timeout.ms=2000\nquorum.election.timeout.ms=1000\n"
 """Kafka's default timeouts."""
-SECURITY = """listener.security.protocol.map=CONTROLLER:PLAINTEXT,TLS:SSL,SASL:SASL_PLAINTEXT,BOTH:SASL_SSL
-controller.listener.names=CONTROLLER,TLS,SASL,BOTH
+SECURITY = """listener.security.protocol.map=CONTROLLER:PLAINTEXT,TLS:SSL,MAYBE:SSL,SASL:SASL_PLAINTEXT,BOTH:SASL_SSL
+controller.listener.names=CONTROLLER,TLS,MAYBE,SASL,BOTH
 listener.name.tls.ssl.client.auth=required
+listener.name.maybe.ssl.client.auth=requested
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,OAUTHBEARER
 sasl.oauthbearer.expected.audience=quorum
 sasl.oauthbearer.expected.issuer=issuer
@@ -45,7 +46,7 @@ authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS;User:admin
 delegation.token.secret.key=secret
 """
-"""Three listeners with security; admin and the clients of the plaintext listener are super users."""
+"""Four listeners with security; admin and the clients of the plaintext listener are super users."""
 BROKERS = """process.roles=broker,controller
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,CLIENTS:PLAINTEXT,SASL:SASL_PLAINTEXT
 controller.listener.names=CONTROLLER
@@ -85,11 +86,13 @@ class Field:
         stand_ins: list[BrokerStandIn],
         probe: ProbeProcess,
         secured: dict[str, list[Address]],
+        certificates: str = "",
     ) -> None:
         self.cluster = cluster
         self.probe = probe
         self.stand_ins = stand_ins
         self.secured = secured
+        self.certificates = certificates
         self.base_kib: dict[int, int] = {}
         self.measure_base()
 
@@ -115,6 +118,8 @@ class Field:
             self.secured.get("TLS", []),
             self.secured.get("BOTH", []),
             self.secured["SASL"],
+            self.secured.get("MAYBE", []),
+            self.certificates,
         )
 
     def mark(self) -> None:
@@ -198,12 +203,13 @@ async def create_huge_topic(cluster: Cluster) -> None:
 
 
 def secure(cluster: Cluster, directory: Path) -> dict[str, list[Address]]:
-    """Give every node a listener with TLS, one with SASL and one with both, and return their addresses."""
+    """Give every node two listeners with TLS, one with SASL and one with both, and return their addresses."""
     certificates = Certificates(directory / "certificates")
+    certificates.authority.private_key_pem.write_to_path(certificates.directory / "ca-key.pem")
     certificates.issue("node")
-    keys = [certificates.properties("node", f"listener.name.{name}.") for name in ("tls", "both")]
+    keys = [certificates.properties("node", f"listener.name.{name}.") for name in ("tls", "maybe", "both")]
     keys.append(f"sasl.oauthbearer.jwks.endpoint.url=file://{write_key_set(directory / 'keys.json')}\n")
-    return add_listeners(cluster, ("TLS", "SASL", "BOTH"), f"{SECURITY}{''.join(keys)}")
+    return add_listeners(cluster, ("TLS", "MAYBE", "SASL", "BOTH"), f"{SECURITY}{''.join(keys)}")
 
 
 def write_key_set(path: Path) -> Path:
@@ -235,7 +241,7 @@ def field(directory: Path) -> Iterator[Field]:
     with _started(cluster), brokers(cluster, [BROKER]) as stand_ins:
         asyncio.run(create_huge_topic(cluster))
         with _probed(cluster) as probe:
-            yield Field(cluster, stand_ins, probe, secured)
+            yield Field(cluster, stand_ins, probe, secured, str(directory / "certificates"))
 
 
 @contextmanager

@@ -48,6 +48,10 @@ class Target:
     """The listeners of the nodes with TLS and SASL."""
     sasl: list[Address] = field(default_factory=list)
     """The SASL listeners of the nodes."""
+    optional_tls: list[Address] = field(default_factory=list)
+    """The TLS listeners of the nodes at which clients may have a certificate."""
+    certificates: str = ""
+    """The directory of the authority that the nodes trust, which issued a certificate for the attacker too."""
     down: list[int] = field(default_factory=list)
     """Voters that have been stopped."""
 

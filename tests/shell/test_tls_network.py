@@ -8,7 +8,7 @@ import ssl
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -23,11 +23,14 @@ from quorumd.runtime.tls_listeners import TlsListeners
 from quorumd.runtime.tls_records import DecryptionShares, RecordQueue
 from quorumd.security.tls import KeyStore, TlsSettings, TrustStore
 from tests.shell.test_tcp_network import PATIENCE_S, Echo, Recorder, run
+from tests.support.security import renegotiation
 from tests.support.security.certificates import Certificates
 from tests.support.security.key_updates import connect
 
 RECORD_OVERHEAD = 5 + 1 + 16
 """The header, the kind and the tag of a record of TLS 1.3."""
+MANY_UPDATES = 500_000
+"""13 MiB: more than the buffers of sockets hold."""
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 pytestmark = pytest.mark.parametrize(
@@ -191,6 +194,61 @@ def test_slow_group_is_not_used(loop_factory: LoopFactory, certificates: Certifi
                 await exchange(server.port, context, b"hello")
             assert server.accepted == []
             assert server.tls.handshakes.failures == 1
+
+    run(scenario, loop_factory)
+
+
+def test_client_cannot_renegotiate(loop_factory: LoopFactory, certificates: Certificates) -> None:
+    """Another handshake would cost the server much more than the client."""
+
+    async def scenario() -> None:
+        async with serving(settings(certificates, "server")) as server, asyncio.timeout(PATIENCE_S):
+
+            def act() -> list[tuple[int, bytes]]:
+                with socket.create_connection(("127.0.0.1", server.port), PATIENCE_S) as connection:
+                    client = renegotiation.connect(connection, client_context(certificates))
+                    connection.sendall(client.hello() + client.record(b"x"))
+                    stream = connection.makefile("rb")
+                    found = []
+                    for _ in range(2):
+                        header = stream.read(5)
+                        found.append(client.read(header + stream.read(int.from_bytes(header[3:]))))
+                    return found
+
+            assert await asyncio.to_thread(act) == [
+                (renegotiation.ALERT, renegotiation.NO_RENEGOTIATION),
+                (renegotiation.APPLICATION_DATA, b"x"),
+            ]
+
+    run(scenario, loop_factory)
+
+
+def test_client_that_does_not_read_what_tls_sends_is_disconnected(
+    loop_factory: LoopFactory, certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each KeyUpdate that requests another one makes the server send as many bytes."""
+
+    async def scenario() -> None:
+        async with serving(settings(certificates, "server")) as server, asyncio.timeout(PATIENCE_S):
+
+            def act() -> int:
+                sent = 0
+                with socket.socket() as connection:
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                    connection.settimeout(PATIENCE_S)
+                    connection.connect(("127.0.0.1", server.port))
+                    keys = connect(connection, client_context(certificates))
+                    with suppress(OSError):
+                        while sent < MANY_UPDATES:
+                            connection.sendall(b"".join(keys.update(True) for _ in range(1000)))
+                            sent += 1000
+                return sent
+
+            assert await asyncio.to_thread(act) < MANY_UPDATES
+            (accepted,) = server.accepted
+            await accepted.until(lambda: bool(accepted.ends))
+            assert "reads no TLS messages" in accepted.ends[0][0]
+            assert "aborting the connection with 127.0.0.1" in caplog.text
 
     run(scenario, loop_factory)
 

@@ -27,8 +27,8 @@ def update_keys(target: Target) -> None:
 
 
 def _update_keys(target: Target, number: int) -> None:
-    with suppress(OSError), closing(Peer(_address(target, number))) as peer:
-        keys = connect(peer.socket, _client())
+    with suppress(OSError), closing(Peer(address_without_certificate(target, number))) as peer:
+        keys = connect(peer.socket, client_context())
         peer.send(b"".join(keys.update(requests_another=True) for _ in range(KEY_UPDATES)))
 
 
@@ -37,8 +37,8 @@ def send_small_records(target: Target) -> None:
     peers: list[tuple[Peer, KeyChanges]] = []
     for number in range(SMALL_RECORD_CLIENTS):
         with suppress(OSError):
-            peer = Peer(_address(target, number))
-            peers.append((peer, connect(peer.socket, _client())))
+            peer = Peer(address_without_certificate(target, number))
+            peers.append((peer, connect(peer.socket, client_context())))
     start = SIZE.pack(2 * SMALL_RECORDS)
     batches = [
         b"".join([keys.record(start), *(keys.record(b"\0") for _ in range(SMALL_RECORDS))])
@@ -71,7 +71,7 @@ def choose_slow_groups(target: Target) -> None:
 def client_hello(group: str = "") -> bytes:
     """Return the first message of a client, with a key share of this group only."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    context = _client()
+    context = client_context()
     if group:
         context.set_ecdh_curve(group)
     client = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
@@ -94,12 +94,13 @@ def in_threads(target: Target, clients: int, act: Callable[[Target, int], None])
         thread.join()
 
 
-def _address(target: Target, number: int) -> Address:
-    """The listeners with TLS at which clients need no certificate, in turns."""
+def address_without_certificate(target: Target, number: int) -> Address:
+    """Return one of the listeners with TLS at which clients need no certificate, in turns."""
     return target.open_tls[number % len(target.open_tls)]
 
 
-def _client() -> ssl.SSLContext:
+def client_context() -> ssl.SSLContext:
+    """Return the context of a client that trusts every server and has no certificate."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
