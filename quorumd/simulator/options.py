@@ -41,6 +41,8 @@ FAULT_NAMES = (
     "voter change",
 )
 
+INTERRUPTED_TRANSFER = "interrupted transfer"
+
 RARE_FAULT_NAMES = (
     "removal without majority",
     "raft voter change",
@@ -64,6 +66,7 @@ RARE_FAULT_NAMES = (
     "unchanged voter",
     "faulty leader",
     "invalid peer request",
+    INTERRUPTED_TRANSFER,
 )
 """Severe faults, used by the profiles made for them and by few seeds of plain swarm."""
 

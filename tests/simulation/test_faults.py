@@ -10,6 +10,7 @@ from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.explain.timeline import Timeline, window
 from quorumd.simulator.faults import ALL_FAULTS
+from quorumd.simulator.faults.transfers import INTERRUPTIONS
 from quorumd.simulator.options import (
     BROKER_FAULT_NAMES,
     BROKER_NODE_FAULT_NAMES,
@@ -248,6 +249,18 @@ def test_interrupted_installations_are_completed_at_the_next_start() -> None:
             break
     assert counters["installations interrupted"] > 2
     assert counters["installations completed at a start"] > 1
+
+
+def test_interrupted_transfers_are_repeated() -> None:
+    kinds = {f"transfers interrupted: {each.__name__.strip('_')}" for each in INTERRUPTIONS}
+    counters: Counter[str] = Counter()
+    for seed in range(1, 40):
+        report = Simulation(seed, draw_options(seed, "interrupted transfers")).run()
+        assert report.ok, str(report)
+        counters.update(report.counters)
+        if kinds <= counters.keys():
+            break
+    assert kinds <= counters.keys()
 
 
 def test_copies_are_recovered_in_plain_swarm() -> None:

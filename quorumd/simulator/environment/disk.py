@@ -66,6 +66,8 @@ class SimulatedDisk:
         self._syncs_to_failure, self._directory_syncs_to_failure = Countdown(), Countdown()
         self._changes_to_failure, self._change_error = Countdown(), EIO
         self._on_rename: tuple[str, Callable[[], None]] | None = None
+        self._on_open: tuple[str, Callable[[], None]] | None = None
+        self._opens_to_strike = Countdown()
         self._reads_to_failure = self._failing_reads = 0
 
     def mount(self, process: Process) -> None:
@@ -122,6 +124,16 @@ class SimulatedDisk:
         """Call `strike` before the next rename of a file whose name has this ending."""
         self._on_rename = ending, strike
 
+    def before_open(self, ending: str, strike: Callable[[], None], opens: int = 1) -> None:
+        """Call `strike` before the `opens`-th opening from now of a file whose name has this ending."""
+        self._on_open = ending, strike
+        self._opens_to_strike.left = opens
+
+    @property
+    def is_open_awaited(self) -> bool:
+        """Whether a call of `before_open` has had no effect yet."""
+        return self._on_open is not None
+
     def stall(self, duration_ms: float) -> None:
         """Delay submitted operations that have not started."""
         self._busy_until = max(self._busy_until, self._heap.now_ms + duration_ms)
@@ -136,7 +148,7 @@ class SimulatedDisk:
         self.capacity = DEFAULT_CAPACITY_BYTES
         self._calls_to_power_loss.left = self._syncs_to_power_loss.left = 0
         self._syncs_to_failure.left = self._directory_syncs_to_failure.left = 0
-        self._changes_to_failure.left, self._on_rename = 0, None
+        self._changes_to_failure.left, self._on_rename, self._on_open = 0, None, None
         self._reads_to_failure = self._failing_reads = 0
 
     def corrupt(self, path: str, position: int, bits: int) -> None:
@@ -225,6 +237,9 @@ class SimulatedDisk:
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
         self.check_power()
+        if self._on_open is not None and path.endswith(self._on_open[0]) and self._opens_to_strike.strikes():
+            (_, strike), self._on_open = self._on_open, None
+            strike()
         directory, name = self._parent_of(path)
         entry = directory.entries.get(name)
         if isinstance(entry, Directory):

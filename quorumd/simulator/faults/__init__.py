@@ -88,7 +88,7 @@ from quorumd.simulator.faults.processes import PausedProcess, SlowProcess, Stall
 from quorumd.simulator.faults.refused_requests import RefusedRequest
 from quorumd.simulator.faults.registrations import Unregistration
 from quorumd.simulator.faults.snapshots import CopiedSnapshots
-from quorumd.simulator.faults.transfers import DisturbedTransfer, InterruptedInstallation
+from quorumd.simulator.faults.transfers import DisturbedTransfer, InterruptedInstallation, InterruptedTransfer
 from quorumd.simulator.faults.versions import NewerRecordVersion
 from quorumd.simulator.faults.voters import (
     RaftVoterChange,
@@ -152,6 +152,7 @@ ALL_FAULTS: tuple[Fault, ...] = (
     UnchangedVoter(),
     FaultyLeader(),
     InvalidPeerRequest(),
+    InterruptedTransfer(),
     RefusedLogin(),
     LostDirectory(),
     LostIsrResponse(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from errno import EIO, ENOSPC
 from functools import partial
 from random import Random
 from typing import Final
@@ -13,6 +14,7 @@ from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.data_directories import DATA_DIRECTORY, is_dispensable, replace
 from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES
 from quorumd.simulator.faults.links import block_for
+from quorumd.simulator.faults.processes import PausedProcess
 
 PARTITION = partition_directory(DATA_DIRECTORY)
 REPLACED_DISK: Final = "replaced disk"
@@ -24,6 +26,10 @@ MAX_CALLS: Final = 12
 """Number of calls within which a snapshot is put in place and the log replaced."""
 MAX_WAIT_MS: Final = 20.0
 """The longest time for which a transfer runs before it is disturbed."""
+MAX_OPENS: Final = (2, 10, 40)
+"""The largest numbers of times that a part is opened between two interruptions."""
+MAX_FAILED_CHANGE: Final = 3
+_Disturbance = Callable[[Cluster, Random, Machine], None]
 
 
 class DisturbedTransfer:
@@ -72,11 +78,7 @@ class InterruptedInstallation:
         return len(cluster.running()) > 1
 
     def inject(self, cluster: Cluster, random: Random) -> None:
-        found = _dispensable(cluster)
-        if REPLACED_DISK not in cluster.options.faults:
-            # Observers may be lost in any seed, as long as no operator can make them voters.
-            found = [] if cluster.voters_changed else [m for m in found if m.node_id not in cluster.voters]
-        _replace_one(cluster, random, found)
+        _replace_one(cluster, random, _replaceable(cluster))
         for machine in cluster.machines.values():
             machine.disk.before_rename(SUFFIX + PART, partial(self._interrupt, cluster, random, machine))
 
@@ -87,6 +89,60 @@ class InterruptedInstallation:
             machine.disk.lose_power_within(calls)
         else:
             machine.disk.fail_change(calls)
+
+
+class InterruptedTransfer:
+    """From now on, some of the chunks of snapshots that nodes store cannot be written or synced, or are damaged, or
+    the leader ends, pauses, or is cut off before it receives the request for the following chunk."""
+
+    name = "interrupted transfer"
+
+    def available(self, cluster: Cluster) -> bool:
+        return len(cluster.running()) > 1
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        _replace_one(cluster, random, _replaceable(cluster))
+        for machine in cluster.machines.values():
+            if not machine.disk.is_open_awaited:
+                self._await(cluster, random, machine)
+
+    def _await(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        opens = 1 + random.randrange(random.choice(MAX_OPENS))
+        machine.disk.before_open(SUFFIX + PART, partial(self._interrupt, cluster, random, machine), opens)
+
+    def _interrupt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        self._await(cluster, random, machine)
+        node = machine.node
+        leader = cluster.machines.get(node.engine.leader_id) if node is not None else None
+        if leader is None or leader is machine or leader.process is None or random.random() < 0.5:
+            interruption, victim = random.choice(_OF_STORED_BYTES), machine
+            interruption(cluster, random, victim)
+        else:
+            interruption, victim = random.choice(_OF_LEADERS), leader
+            # The follower is in the middle of a disk call.
+            strike = partial(self._strike, cluster, random, victim, interruption, victim.incarnation)
+            cluster.heap.call_later(0.0, strike, b"transfer")
+        cluster.counters[f"transfers interrupted: {interruption.__name__.strip('_')}"] += 1
+
+    def _strike(
+        self,
+        cluster: Cluster,
+        random: Random,
+        leader: Machine,
+        interruption: _Disturbance,
+        incarnation: int,
+    ) -> None:
+        if leader.process is not None and leader.incarnation == incarnation and not cluster.is_repaired:
+            interruption(cluster, random, leader)
+
+
+def _replaceable(cluster: Cluster) -> list[Machine]:
+    """Return the running machines whose disks may be replaced now: in seeds without replaced disks, observers, unless
+    an operator can make them voters."""
+    found = _dispensable(cluster)
+    if REPLACED_DISK in cluster.options.faults:
+        return found
+    return [] if cluster.voters_changed else [each for each in found if each.node_id not in cluster.voters]
 
 
 def _dispensable(cluster: Cluster) -> list[Machine]:
@@ -153,7 +209,6 @@ def _failed_reads(cluster: Cluster, random: Random, machine: Machine) -> None:
     machine.disk.fail_reads(1, random.choice((1, 2, 4)))
 
 
-_Disturbance = Callable[[Cluster, Random, Machine], None]
 _ON_FOLLOWER: tuple[_Disturbance, ...] = (
     _damaged_part,
     _lost_bytes,
@@ -162,3 +217,43 @@ _ON_FOLLOWER: tuple[_Disturbance, ...] = (
     _failed_directory_sync,
 )
 _ON_LEADER: tuple[_Disturbance, ...] = (_restart, _blocked, _failed_reads)
+
+
+def _failed_change(cluster: Cluster, random: Random, machine: Machine) -> None:
+    """Fail the creation, the truncation or the write of the part, with an error of the device or a quota."""
+    machine.disk.fail_change(1 + random.randrange(MAX_FAILED_CHANGE), random.choice((EIO, ENOSPC)))
+
+
+def _cut_part(cluster: Cluster, random: Random, machine: Machine) -> None:
+    if _parts(machine):
+        _lost_bytes(cluster, random, machine)
+
+
+def _changed_part(cluster: Cluster, random: Random, machine: Machine) -> None:
+    if _parts(machine):
+        _damaged_part(cluster, random, machine)
+
+
+def _unreadable_part(cluster: Cluster, random: Random, machine: Machine) -> None:
+    machine.disk.fail_reads(1, random.choice((1, 2)))
+
+
+def _shut_down(cluster: Cluster, random: Random, machine: Machine) -> None:
+    cluster.shut_down(machine.node_id)
+
+
+def _paused(cluster: Cluster, random: Random, machine: Machine) -> None:
+    PausedProcess().hurt(cluster, random, machine)
+
+
+def _broken_connections(cluster: Cluster, random: Random, machine: Machine) -> None:
+    address = f"{machine.host}:{machine.port}"
+    for side in [side for side in cluster.network.links if side.peer == address]:
+        cluster.network.break_link(side)
+
+
+_OF_STORED_BYTES: tuple[_Disturbance, ...] = (
+    _failed_change, _cut_part, _changed_part, _unreadable_part, _failed_sync, _failed_directory_sync
+)  # fmt: skip
+_OF_LEADERS: tuple[_Disturbance, ...] = (_restart, _shut_down, _blocked, _paused, _broken_connections)
+INTERRUPTIONS = (*_OF_STORED_BYTES, *_OF_LEADERS)

@@ -13,6 +13,7 @@ from quorumd.simulator.environment.entropy import Streams
 from quorumd.simulator.environment.link_conditions import LinkConditions
 from quorumd.simulator.options import (
     BROKER_NODE_FAULTS,
+    INTERRUPTED_TRANSFER,
     PEER_LOGIN_FAULTS,
     LongIntervals,
     SimulationOptions,
@@ -46,6 +47,8 @@ PEER_FAULTS_SHARE = 0.7
 BROKER_NODES_SHARE = 0.05
 """Share of the seeds of plain swarm that have nodes with the broker role. Such a seed draws from one of their
 profiles, since their clients do not expect the faults of all other profiles."""
+SNAPSHOT_BYTES, CHUNK_BYTES = (300.0, 6e3), (100.0, 3e3)
+"""Ranges of the sizes of snapshots and chunks in seeds with interrupted transfers."""
 MOVES = frozenset({"moved node", "moved quorum"})
 """Faults after which nodes must learn the new addresses of others."""
 LARGE_TRANSFER_BYTES = 30_000
@@ -296,7 +299,15 @@ class _Sampler:
     def with_separate_faults(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
         """Draw the faults on which no other draw depends, from a separate stream."""
         names = profile.separate_faults if profile.faults else ()
-        return self._with_faults(options, names, profile.separate_share)
+        options = self._with_faults(options, names, profile.separate_share)
+        if INTERRUPTED_TRANSFER not in options.faults:
+            return options
+        # Snapshots of several chunks.
+        return replace(
+            options,
+            snapshot_bytes=min(options.snapshot_bytes, int(self._log_uniform(*SNAPSHOT_BYTES))),
+            chunk_bytes=min(options.chunk_bytes, int(self._log_uniform(*CHUNK_BYTES))),
+        )
 
     def with_peer_logins(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
         """Draw SASL between nodes and its fault, from a separate stream. Principals are left to seeds with an

@@ -5,7 +5,7 @@ from __future__ import annotations
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.connection import LARGE_REQUEST
 from quorumd.simulator.brokers.options import OPERATOR_NAMES
-from quorumd.simulator.options import RARE_BROKER_FAULT_NAMES
+from quorumd.simulator.options import INTERRUPTED_TRANSFER, RARE_BROKER_FAULT_NAMES
 from quorumd.simulator.profiles.brokers import BROKER_PROFILES, NODE_PROFILES
 from quorumd.simulator.profiles.clients import CLIENT_PROFILES
 from quorumd.simulator.profiles.profile import Profile
@@ -38,6 +38,7 @@ ALL = Profile(
         "unchanged voter",
         "faulty leader",
         "invalid peer request",
+        INTERRUPTED_TRANSFER,
     ),
     separate_share=0.2,
     brokers=(0,) * 38 + (3, 4),

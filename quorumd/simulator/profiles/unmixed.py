@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quorumd.simulator.options import INTERRUPTED_TRANSFER
 from quorumd.simulator.profiles.profile import Profile
 
 UNMIXED_PROFILES = (
@@ -73,6 +74,23 @@ UNMIXED_PROFILES = (
         snapshot_bytes=(300.0, 6e3),
         maintenance_interval_ms=(50.0, 500.0),
         chunk_bytes=(100.0, 1e4),
+        kept_records=0.6,
+    ),
+    Profile(
+        "interrupted transfers",
+        "Leaders end, pause or are cut off, or followers cannot store the next chunk, while snapshots are fetched.",
+        faults=(INTERRUPTED_TRANSFER, "replaced disk"),
+        fault_share=(1.0, 1.0),
+        fault_interval_ms=(200.0, 1000.0),
+        voters=(2, 3, 3, 3),
+        observers=(1, 1, 2),
+        safety_ms=(5e3, 10e3),
+        short_share=0.0,
+        election_timeout_ms=(100.0, 400.0),
+        segment_bytes=(600.0, 4e3),
+        snapshot_bytes=(300.0, 6e3),
+        maintenance_interval_ms=(50.0, 500.0),
+        chunk_bytes=(100.0, 1e3),
         kept_records=0.6,
     ),
 )

@@ -63,3 +63,20 @@ def test_fault_strikes_before_the_rename_of_one_file() -> None:
     for name in ("/a", "/b.part", "/c.part"):
         disk.rename(name, name + ".new")
     assert struck == [["a.new", "b.part", "c.part"]]
+
+
+def test_fault_strikes_before_a_file_is_opened() -> None:
+    disk = make_disk(EventHeap())
+    struck: list[list[str]] = []
+    disk.before_open(".part", lambda: struck.append(disk.list_directory("/")), opens=2)
+    for name in ("/a", "/b.part", "/c", "/d.part"):
+        assert disk.is_open_awaited
+        write(disk, name)
+    assert struck == [["a", "b.part", "c"]]
+    assert not disk.is_open_awaited
+    write(disk, "/e.part")
+    assert len(struck) == 1
+    disk.before_open(".part", lambda: struck.append([]))
+    disk.repair()
+    write(disk, "/e.part")
+    assert len(struck) == 1
