@@ -49,3 +49,21 @@ def test_invalid_isr_changes_are_refused_in_every_version() -> None:
     ):
         assert counters[f"invalid ISR changes: AlterPartition: {error}"] > 0, counters
     assert counters["joins of an ISR"] > 0
+
+
+def test_mistakes_about_partitions_get_their_errors() -> None:
+    counters: Counter[str] = Counter()
+    for seed in range(1, 6):
+        report = Simulation(seed, draw_options(seed, "partition mistakes")).run()
+        assert report.ok, str(report)
+        counters.update(report.counters)
+    for result in (
+        "CreatePartitions: INVALID_PARTITIONS",
+        "CreatePartitions: POLICY_VIOLATION",
+        "CreatePartitions: INVALID_REPLICA_ASSIGNMENT",
+        "AlterPartitionReassignments: INVALID_REPLICA_ASSIGNMENT",
+        "AssignReplicasToDirs: UNKNOWN_TOPIC_ID",
+        "ElectLeaders: NONE",
+        "ElectLeaders: ELECTION_NOT_NEEDED",
+    ):
+        assert counters[f"partition mistakes: {result}"] > 0, counters

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-OPERATOR_NAMES = ("topics", "configs", "elections", "invalid ISR changes", "unregistrations")
+PARTITION_MISTAKES = "partition mistakes"
+"""An operator that is drawn separately, so that the draws of the others do not depend on it."""
+OPERATOR_NAMES = (
+    "topics",
+    "configs",
+    "elections",
+    "invalid ISR changes",
+    "unregistrations",
+    PARTITION_MISTAKES,
+)
 """The operators in addition to the administrator, see `BrokerOptions.operators`."""
 
 

@@ -28,6 +28,9 @@ from quorumd.simulator.faults.refused_requests import InvalidRequestFault, Refus
 PEER_ID: Final = 951
 """An id that no node, broker or controller has."""
 MAX_REQUESTS: Final = 6
+MANY_TOPICS: Final = 101
+"""More topics than a request of a peer may name."""
+BEYOND_ANY_SNAPSHOT: Final = 1 << 40
 TOPICS, PARTITIONS, PARTITION_INDEXES = "topics", "partitions", ("partition_index", "partition")
 """Fields of requests."""
 VOTE_VERSION, ANNOUNCEMENT_VERSION, FETCH_VERSION, SNAPSHOT_VERSION, DESCRIBE_VERSION = 2, 1, 17, 1, 2
@@ -95,9 +98,10 @@ def _fetch(random: Random, node: Node, below: int) -> Refused:
 
 
 def _snapshot(random: Random, node: Node, below: int) -> Refused:
-    """A fetch from before the start of a snapshot."""
+    """A fetch from before the start or after the end of a snapshot."""
     snapshot = node.log.snapshots.latest or OffsetAndEpoch(1, 1)
-    request = SnapshotRequest(_key(random), node.engine.epoch, snapshot, below, 1000)
+    position = random.choice((below, BEYOND_ANY_SNAPSHOT)) if below else 0
+    request = SnapshotRequest(_key(random), node.engine.epoch, snapshot, position, 1000)
     return Refused(snapshot_request_to_wire(request, None, SNAPSHOT_VERSION), SNAPSHOT_VERSION)
 
 
@@ -106,11 +110,13 @@ def _of_other_partitions(random: Random, valid: Refused) -> Refused:
     message = deepcopy(valid.request)
     topics = getattr(message, TOPICS)
     partitions = getattr(topics[0], PARTITIONS)
-    way = random.randrange(3)
+    way = random.randrange(4)
     if way == 0:
         partitions += partitions
     elif way == 1:
         topics += topics
+    elif way == 2:
+        topics *= MANY_TOPICS
     else:
         for name in PARTITION_INDEXES:
             if hasattr(partitions[0], name):

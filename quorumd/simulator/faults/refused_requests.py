@@ -36,7 +36,8 @@ from quorumd.simulator.workload.request_connection import RequestConnection
 HOST: Final = "10.0.2.2"
 UNKNOWN: Final = 950
 """An id that no node, broker or controller has."""
-MAX_REQUESTS: Final = 12
+MAX_REQUESTS: Final = 30
+MANY_TOPICS: Final = 101
 TIMEOUT_MS: Final = 500
 
 
@@ -113,7 +114,8 @@ def _target(random: Random, node: Node) -> Refused:
     if random.random() < 0.4:
         topic, cluster_id = random.choice((("unknown", ""), (METADATA_TOPIC, "another")))
     topic_data = targets.TopicData(topic, [targets.PartitionData(METADATA_PARTITION, voters)])
-    return Refused(targets.AlterQuorumRequest(cluster_id, [topic_data]), 0)
+    topic_count = MANY_TOPICS if random.random() < 0.2 else 1
+    return Refused(targets.AlterQuorumRequest(cluster_id, [topic_data] * topic_count), 0)
 
 
 def _addition(random: Random, node: Node) -> Refused:

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from random import Random
 
 from quorumd.controller.cluster_image import ELR_VERSION
-from quorumd.simulator.brokers.options import BrokerOptions
+from quorumd.simulator.brokers.options import PARTITION_MISTAKES, BrokerOptions
 from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.environment.entropy import Streams
 from quorumd.simulator.environment.link_conditions import LinkConditions
@@ -112,7 +112,8 @@ def _with_work_of_brokers(
 ) -> SimulationOptions:
     """Draw the operators of brokers that are models, or nodes with the broker role and their clients."""
     if options.brokers.count:
-        return _Sampler(streams.stream("operators")).with_operators(options, profile)
+        options = _Sampler(streams.stream("operators")).with_operators(options, profile)
+        return _Sampler(streams.stream("partition mistakes")).with_partition_mistakes(options, profile)
     options = _Sampler(streams.stream("broker nodes")).with_broker_nodes(options, profile)
     options = _Sampler(streams.stream("moves")).with_moves(options, profile)
     return _Sampler(streams.stream("migrations")).with_migrations(options)
@@ -225,6 +226,19 @@ class _Sampler:
                 ineligible_proposals=ineligible,
             ),
             features=FeatureOptions(changes_ms=switches_ms, changed=(ELR_VERSION,) if switches_ms else ()),
+        )
+
+    def with_partition_mistakes(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
+        """Draw an operator with mistakes about partitions, and small parts of requests, from a separate stream."""
+        mistakes_ms = self.interval_ms(profile.partition_mistakes, profile.partition_mistakes_ms)
+        if not mistakes_ms:
+            return options
+        operators = {**options.brokers.operators, PARTITION_MISTAKES: mistakes_ms}
+        parts = self._random.choice((1, 3, options.max_partitions_per_part, options.max_partitions_per_part))
+        return replace(
+            options,
+            max_partitions_per_part=parts,
+            brokers=replace(options.brokers, operators=operators),
         )
 
     def with_broker_nodes(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:

@@ -69,6 +69,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "cordons": ("cordon_ms",),
     "directories": ("log_directories", "moves_ms", "moves_share"),
     "operators": ("operator_share", "operator_ms", "elr_switches_ms"),
+    "partition mistakes": ("partition_mistakes", "partition_mistakes_ms"),
     "invalid ISR changes": ("alter_partition_versions", "ineligible_proposals"),
 }
 """Ranges that a mix takes from the same profile."""

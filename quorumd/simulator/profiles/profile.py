@@ -169,5 +169,10 @@ class Profile:
     """The versions of AlterPartition that brokers may send."""
     ineligible_proposals: float = 0.0
     """Share of seeds that draw the versions of AlterPartition, and `BrokerOptions.ineligible_proposals`."""
+    partition_mistakes: float = 0.0
+    """Share of seeds with brokers that have an operator with mistakes about partitions, half of which split requests
+    into parts of one to three partitions."""
+    partition_mistakes_ms: Range = (20.0, 300.0)
+    """Mean time between two requests of this operator."""
     rare_broker_faults: tuple[str, ...] = ()
     """The possible faults of brokers with several log directories."""

@@ -76,6 +76,8 @@ _QUOTAS: Final[tuple[tuple[_Entity, tuple[tuple[str, float], ...]], ...]] = (
     (_USER, (("request_percentage", -1.0),)),
     (_USER, (("producer_byte_rate", float(_LONG) * 4),)),
     (_USER, (("producer_byte_rate", 1.5),)),
+    ((*_USER, ("client-id", "a"), ("ip", "10.0.0.1"), ("group", "a")), (("producer_byte_rate", 1.0),)),
+    (_USER, (("producer_byte_rate", 1.0),) * 17),
 )
 _QUOTA_FILTERS: Final[tuple[tuple[E, tuple[tuple[str, int, str | None], ...]], ...]] = (
     (E.INVALID_REQUEST, (("user", 2, None), ("user", 1, None))),
@@ -94,6 +96,16 @@ def _quota(random: Random) -> Mistake:
     entry = quotas.EntryData(parts, [quotas.OpData(*each) for each in values])
     entries = [entry] if random.random() < 0.8 else [entry, entry]
     return _mistake(quotas.AlterClientQuotasRequest(entries, random.random() < 0.3), E.INVALID_REQUEST)
+
+
+def _repeated_quota(random: Random) -> Mistake:
+    """Set a valid quota of the same entity twice, whose types are in any order."""
+    parts = [quotas.EntityData("user", UNKNOWN), quotas.EntityData("client-id", UNKNOWN)]
+    entries = [
+        quotas.EntryData(random.sample(parts, 2), [quotas.OpData("producer_byte_rate", 1.0, False)])
+        for _ in range(2)
+    ]
+    return _mistake(quotas.AlterClientQuotasRequest(entries, False), E.INVALID_REQUEST)
 
 
 def _quota_filter(random: Random) -> Mistake:
@@ -355,6 +367,7 @@ _CONFIGS: Final[tuple[tuple[tuple[int, str], str, int, str | None], ...]] = (
     (_GROUP, "streams.assignor.name", 0, "none"),
     (_GROUP, "errors.deadletterqueue.topic.name", 0, "__internal"),
     (_GROUP, "streams.rack.aware.assignment.tags", 0, "a,a"),
+    (_GROUP, "streams.rack.aware.assignment.tags", 0, "a,,b"),
     (_GROUP, "share.auto.offset.reset", 0, "by_duration:-PT1S"),
     (_GROUP, "share.auto.offset.reset", 0, "by_duration:-P1DT1H"),
     (_GROUP, "share.auto.offset.reset", 0, "by_duration:1S"),
@@ -435,6 +448,7 @@ def _envelope(random: Random) -> Mistake:
 _KINDS: Final[tuple[Callable[[Random], Mistake], ...]] = (
     _quota,
     _quota,
+    _repeated_quota,
     _quota_filter,
     _narrow_quota_filter,
     _credential,

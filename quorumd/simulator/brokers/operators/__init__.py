@@ -6,6 +6,7 @@ configs              min.insync.replicas, unclean.leader.election.enable and ret
 elections            preferred and unclean elections
 invalid_isr_changes  invalid AlterPartition requests
 unregistrations      unregistration of brokers
+mistakes             invalid requests about existing partitions, each with its error; elections of all partitions
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.simulator.brokers.operators.configs import ConfigRequests
 from quorumd.simulator.brokers.operators.elections import ElectionRequests
 from quorumd.simulator.brokers.operators.invalid_isr_changes import InvalidIsrChanges
+from quorumd.simulator.brokers.operators.mistakes import PartitionMistakes
 from quorumd.simulator.brokers.operators.operator import RequestSource
 from quorumd.simulator.brokers.operators.topics import TopicRequests
 from quorumd.simulator.brokers.operators.unregistrations import UnregistrationRequests
@@ -28,7 +30,14 @@ SourceFactory = Callable[[Random, Callable[[], ClusterImage], Sequence[int]], Re
 SOURCES: Final[Mapping[str, SourceFactory]] = dict(
     zip(
         OPERATOR_NAMES,
-        (TopicRequests, ConfigRequests, ElectionRequests, InvalidIsrChanges, UnregistrationRequests),
+        (
+            TopicRequests,
+            ConfigRequests,
+            ElectionRequests,
+            InvalidIsrChanges,
+            UnregistrationRequests,
+            PartitionMistakes,
+        ),
         strict=True,
     )
 )

@@ -13,10 +13,13 @@ from quorumd.ports import Network
 from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.observation import Observation
+from quorumd.simulator.checkers import InvariantViolation
+from quorumd.simulator.checkers.administered_register import OPEN_OUTCOMES
 from quorumd.simulator.environment.event_heap import EventHeap, Process, Scheduled
 from quorumd.simulator.workload.request_connection import RequestConnection
 
 TIMEOUT_MS: Final = 2000
+INVARIANT: Final = "mistakes about partitions get their documented error"
 
 
 class AdminRequest(NamedTuple):
@@ -24,6 +27,8 @@ class AdminRequest(NamedTuple):
 
     message: Message
     version: int
+    expected: frozenset[int] | None = None
+    """The error codes of which the response may have any, besides those of an open outcome; None for all."""
 
 
 class RequestSource(Protocol):
@@ -75,12 +80,13 @@ class Operator:
             self.start()
             return
         self._observation.admin_request_sent(request.message)
-        on_response = partial(self._on_response, request.message)
+        on_response = partial(self._on_response, request)
         self._timer = self._heap.call_later(TIMEOUT_MS, partial(on_response, None), b"timeout", self._process)
         self._link = RequestConnection(self._process.name, request.message, request.version, on_response)
         self._network.connect(*self._random.choice(self._nodes), self._link)
 
-    def _on_response(self, request: Message, message: Message | None) -> None:
+    def _on_response(self, sent: AdminRequest, message: Message | None) -> None:
+        request = sent.message
         if self._timer is not None:
             self._timer.cancel()
         if self._link is not None:
@@ -89,7 +95,10 @@ class Operator:
         if message is None:
             self.counters[f"{name}: no response"] += 1
         else:
-            for code in [code for code, _ in errors_in(message)] or [ErrorCode.NONE]:
+            codes = [code for code, _ in errors_in(message)] or [int(ErrorCode.NONE)]
+            for code in codes:
                 self.counters[f"{name}: {ErrorCode(code).name}"] += 1
+            if sent.expected is not None and not sent.expected.union(OPEN_OUTCOMES).issuperset(codes):
+                raise InvariantViolation(INVARIANT, f"{request!r} has {codes}: {message!r}")
             self._observation.admin_request_completed(request, message)
         self.start()
