@@ -145,7 +145,7 @@ class NodeCore:
             node=node,
             tick=self.tick,
             authenticator=Authenticator(ports.sasl, credentials, node.clock, ports.entropy, statistics),
-            shares=FairShares.of(node.clock, self.tick),
+            shares=FairShares.of(node.clock, self.tick, settings.max_held_bytes),
             quotas=ClientQuotas(settings.quotas, lambda: machine.image.security.quotas, statistics.quotas),
         )
 

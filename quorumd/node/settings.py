@@ -19,6 +19,8 @@ from quorumd.security.authorizer import AuthorizerSettings
 MAINTENANCE_INTERVAL_MS = 5000.0
 MAX_PARTITIONS_PER_PART = 250
 """The number of partitions of one request that are changed at once: a few milliseconds of work."""
+MAX_UNSENT_BYTES = 16 * 1024 * 1024
+MAX_HELD_BYTES = 48 * 1024 * 1024
 CLIENT_ID_PREFIX = "quorumd-"
 """Prefix of the client ids of quorum nodes; brokers use their node ids."""
 
@@ -80,6 +82,10 @@ class NodeSettings:
     """Approximate number of partitions changed per iteration of the event loop: a few milliseconds."""
     large_request_bytes: int = LARGE_REQUEST
     """Requests above this size are decoded in slices."""
+    max_unsent_bytes: int = MAX_UNSENT_BYTES
+    """Responses that a client has not read, in addition to its largest response."""
+    max_held_bytes: int = MAX_HELD_BYTES
+    """Requests and unread responses of all connections."""
     static_configs: tuple[tuple[str, str], ...] = ()
     """The properties of the file as given, for DescribeConfigs of this broker."""
     controllers_name: str = ""

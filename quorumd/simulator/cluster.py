@@ -35,7 +35,7 @@ from quorumd.simulator.brokers.nodes.roles import (
     log_directories,
 )
 from quorumd.simulator.checkers import InvariantViolation
-from quorumd.simulator.client_listener import SASL, with_client_listener
+from quorumd.simulator.client_listener import SASL
 from quorumd.simulator.environment.clock import MachineTime, SimulatedClock
 from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, SimulatedDisk
 from quorumd.simulator.environment.disk_latency import DiskLatency
@@ -45,7 +45,7 @@ from quorumd.simulator.environment.link_conditions import LinkConditions
 from quorumd.simulator.environment.network import SimulatedNetwork
 from quorumd.simulator.environment.topic_regexes import compile_regex
 from quorumd.simulator.inspection.log_mirror import Batch, DurableLog, LogMirror
-from quorumd.simulator.node_settings import controller_settings, log_settings, raft_settings
+from quorumd.simulator.node_settings import controller_settings, log_settings, raft_settings, with_clients
 from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.peer_logins import PASSWORDS, ClientLogins
 from quorumd.simulator.voter_sets import voter_sets_of
@@ -495,4 +495,4 @@ class Cluster:
             controllers_name=LISTENER_NAME if role is not None else "",
             broker=role,
         )
-        return with_client_listener(settings, options) if options.logins_ms else settings
+        return with_clients(settings, options)

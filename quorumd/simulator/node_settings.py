@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from quorumd.controller.controller import ControllerSettings
 from quorumd.log import LogSettings
+from quorumd.node.settings import NodeSettings
 from quorumd.raft.settings import RaftSettings
+from quorumd.simulator.client_listener import with_client_listener
 from quorumd.simulator.options import SimulationOptions
 
 RESERVE_BYTES: Final = 4096
 MAX_FETCH_WAIT_MS: Final = 500
 MAX_INDEX_INTERVAL_BYTES: Final = 4096
+
+
+MAX_UNSENT_BYTES: Final = 2 << 20
+MAX_HELD_BYTES: Final = 6 << 20
+"""Smaller limits of unread responses than in a daemon, in seeds with clients that do not read."""
+
+
+def with_clients(settings: NodeSettings, options: SimulationOptions) -> NodeSettings:
+    """Return settings with a listener for clients that log in, and small limits of unread responses if there are
+    clients that do not read."""
+    if options.unread_ms:
+        settings = replace(settings, max_unsent_bytes=MAX_UNSENT_BYTES, max_held_bytes=MAX_HELD_BYTES)
+    return with_client_listener(settings, options) if options.logins_ms else settings
 
 
 def raft_settings(options: SimulationOptions) -> RaftSettings:

@@ -204,6 +204,8 @@ class SimulationOptions:
     """Mean time between two requests of the careless administrator; 0 for none."""
     impolite_ms: float = 0.0
     """Mean time between two connections of the impolite client; 0 for none."""
+    unread_ms: float = 0.0
+    """Mean time between two groups of connections of the client that does not read; 0 for none."""
     remote_storage: bool = False
     """Whether topics may use remote storage."""
     idle_interval_ms: float = 0.0

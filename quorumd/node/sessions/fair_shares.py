@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from quorumd.log_limit import LogLimit
+from quorumd.node.settings import MAX_HELD_BYTES
 from quorumd.node.tick import Tick
 from quorumd.ports import Clock
 from quorumd.protocol.routes import Origin
@@ -33,7 +34,6 @@ BYTES_PER_REQUEST: Final = 16 * 1024
 BULK_BYTES: Final = 64 * 1024
 """A connection that received this much at once waits for its next turn: otherwise the event loop would keep reading
 it for as long as more data arrives."""
-MAX_HELD_BYTES: Final = 48 * 1024 * 1024
 MIN_COUNTED_BYTES: Final = 4096
 """A connection that holds less is not counted: 10,000 of them hold 40 MB."""
 
@@ -77,9 +77,10 @@ class FairShares:
         self._warnings = warnings
 
     @classmethod
-    def of(cls, clock: Clock, tick: Tick) -> FairShares:
+    def of(cls, clock: Clock, tick: Tick, max_held_bytes: int = MAX_HELD_BYTES) -> FairShares:
         """The shares of a node with this clock, which handles events in ticks."""
-        return cls(clock.call_soon, tick.busy_ms, LogLimit(clock.now_ms))
+        warnings = LogLimit(clock.now_ms)
+        return cls(clock.call_soon, tick.busy_ms, warnings, max_held_bytes=max_held_bytes)
 
     # Requests
 

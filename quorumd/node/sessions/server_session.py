@@ -35,8 +35,6 @@ MAX_PENDING_BYTES = 1024 * 1024
 """Bytes of such requests; the last request may exceed the limit."""
 ELEMENTS_AT_ONCE = 64
 """Elements of a large request that are decoded before any other event is handled: a tenth of a millisecond."""
-MAX_UNSENT_BYTES = 16 * 1024 * 1024
-"""Responses that a client has not read, in addition to its largest response."""
 DRAINED_BYTES = 1024 * 1024
 """A client has read its large response once fewer bytes than this are unsent."""
 
@@ -64,6 +62,7 @@ class ServerSession:
         self.origin = Origin("?", "", number, listener)
         self._router = router
         self._max_request_bytes = settings.max_request_bytes
+        self._max_unsent_bytes = settings.max_unsent_bytes
         self._failure_delay_ms = settings.failed_authentication_delay_ms
         self._authentication = context.authenticator.for_connection(listener)
         self._connection = ServerConnection(
@@ -462,7 +461,7 @@ class ServerSession:
             return
         if self._is_paused:
             self._resume_reading(transport)
-        if transport.unsent_bytes > MAX_UNSENT_BYTES + self._largest_write:
+        if transport.unsent_bytes > self._max_unsent_bytes + self._largest_write:
             self._shares.warn(
                 "unread", f"aborting the connection from {self.origin.peer}: the client reads no responses"
             )

@@ -98,8 +98,10 @@ class Side:
             self.stream.finish()
 
     def abort(self) -> None:
-        """See `ports.Transport`. Simulated memory is not bounded, so the queued bytes are still sent."""
-        self.close()
+        """See `ports.Transport`."""
+        if self.open and not self.closing:
+            self.stream.abandon()
+            self.close()
 
     def pause_reading(self) -> None:
         self.paused = True

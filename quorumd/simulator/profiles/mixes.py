@@ -52,6 +52,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "peer logins": ("peer_logins", "peer_session_ms"),
     "mistakes": ("mistakes", "mistakes_ms"),
     "impolite": ("impolite", "impolite_ms"),
+    "unread": ("unread", "unread_ms"),
     "reads": ("reads", "reads_ms"),
     "consumers": ("consumers", "consumer_ms"),
     "copies": ("copies", "copies_ms"),

@@ -84,6 +84,10 @@ class Profile:
     """Share of seeds with a client that pipelines, does not read, and hangs up."""
     impolite_ms: Range = (100.0, 1000.0)
     """Mean time between two connections of the impolite client."""
+    unread: float = 0.0
+    """Share of seeds with a client that requests megabytes and does not read them."""
+    unread_ms: Range = (300.0, 2000.0)
+    """Mean time between two groups of its connections."""
     reads: float = 0.0
     """Share of seeds with a client that reads topics, brokers, features and the quorum."""
     reads_ms: Range = (10.0, 300.0)

@@ -46,6 +46,7 @@ ALL = Profile(
     logins=0.15,
     mistakes=0.15,
     impolite=0.1,
+    unread=0.06,
     peer_logins=0.15,
     reads=0.2,
     consumers=0.2,

@@ -27,6 +27,7 @@ value is written once. A client has at most one call in progress.
     careless_administrator  sends invalid requests, which must be refused
     mistakes              draws these requests
     impolite_client       pipelines, does not read, sends garbage and hangs up
+    unread_responses      requests megabytes on several connections and does not read them
     kept_records          records like a stock controller's, which quorumd stores as written
     kept_records_writer   lets leaders write kept records
     feature_operator      requests feature levels

@@ -22,6 +22,7 @@ from quorumd.simulator.workload.kept_records_writer import KeptRecordsWriter
 from quorumd.simulator.workload.log_consumer import LogConsumer
 from quorumd.simulator.workload.login_client import LoginWorkload
 from quorumd.simulator.workload.restored_copies import RestoredCopies
+from quorumd.simulator.workload.unread_responses import UnreadResponses
 
 
 class BackgroundWorkload:
@@ -56,6 +57,7 @@ class BackgroundWorkload:
         )
         self._careless = CarelessAdministrator(cluster, streams.stream("mistakes"), self._options.mistakes_ms)
         self._impolite = ImpoliteClient(cluster, streams.stream("impolite"), self._options.impolite_ms)
+        self._unread = UnreadResponses(cluster, streams.stream("unread"), self._options.unread_ms)
         self._consumed = ConsumersReadCommitted(inspector.committed)
         self._consumer = LogConsumer(
             cluster, streams.stream("log consumer"), self._options.consumer_ms, self._consumed
@@ -83,6 +85,7 @@ class BackgroundWorkload:
             (self._logins, options.logins_ms),
             (self._careless, options.mistakes_ms),
             (self._impolite, options.impolite_ms),
+            (self._unread, options.unread_ms),
         ):
             if interval_ms:
                 client.start()
@@ -91,6 +94,7 @@ class BackgroundWorkload:
         self._kept_records.running = self._features.running = False
         self._configs.running = self._reader.running = self._consumer.running = False
         self._careless.running = self._impolite.running = self._copies.running = False
+        self._unread.running = False
         self._access.stop()
         self._logins.stop()
 
@@ -118,5 +122,6 @@ class BackgroundWorkload:
             **self._authentic.counters,
             **self._careless.counters,
             **self._impolite.counters,
+            **self._unread.counters,
             "consumed batches checked": self._consumed.checked,
         }

@@ -12,6 +12,7 @@ from quorumd.node.sessions import server_session as module
 from quorumd.node.sessions.connections import IncomingConnections
 from quorumd.node.sessions.decoding_task import STEPS_PER_UNIT
 from quorumd.node.sessions.router import RequestRouter
+from quorumd.node.settings import MAX_UNSENT_BYTES
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -95,7 +96,7 @@ def test_next_large_response_waits_until_the_client_has_read_the_previous_one(
     harness.route = lambda session, request: session.block(request)
     harness.send(2)
     harness.respond(0)
-    harness.transport.unsent_bytes = module.MAX_UNSENT_BYTES + 1
+    harness.transport.unsent_bytes = MAX_UNSENT_BYTES + 1
     harness.time.end_turn()
     harness.time.end_turn()
     assert len(harness.requests) == 1
@@ -216,7 +217,7 @@ def test_client_that_reads_no_responses_is_disconnected_and_logged_once(
     harness: SessionHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness.send(2)
-    harness.transport.unsent_bytes = module.MAX_UNSENT_BYTES + 1000
+    harness.transport.unsent_bytes = MAX_UNSENT_BYTES + 1000
     harness.respond(0)
     harness.time.end_turn()
     harness.respond(1)
@@ -227,7 +228,7 @@ def test_client_that_reads_no_responses_is_disconnected_and_logged_once(
 
 def test_single_response_may_exceed_the_limit_of_unsent_bytes(harness: SessionHarness) -> None:
     """Metadata of a million partitions exceeds it; a client that reads nothing afterwards is disconnected too."""
-    limit = module.MAX_UNSENT_BYTES
+    limit = MAX_UNSENT_BYTES
     harness.send(3)
     harness.session.respond_encoded(harness.requests[0], bytes(2 * limit))
     harness.transport.unsent_bytes = 2 * limit
@@ -404,7 +405,7 @@ def test_owner_of_a_large_response_learns_when_it_is_received(harness: SessionHa
     harness.route = lambda session, request: session.block(request, lambda: unblocked.append("received"))
     harness.send(2)
     harness.respond(0)
-    harness.transport.unsent_bytes = module.MAX_UNSENT_BYTES + 1
+    harness.transport.unsent_bytes = MAX_UNSENT_BYTES + 1
     harness.time.end_turn()
     harness.time.end_turn()
     assert unblocked == []

@@ -293,3 +293,19 @@ def test_ended_process_receives_nothing() -> None:
     hosts.run()
     assert bytes(hosts.accepted[0].data) == b"x"
     assert hosts.accepted[0].closings == []
+
+
+def test_aborted_connection_loses_what_the_network_has_not_accepted() -> None:
+    hosts = TwoHosts()
+    client = hosts.connect()
+    hosts.run()
+    transport = transport_of(client)
+    transport.write(bytes(2 * WINDOW_BYTES))
+    transport.write(b"lost")
+    assert transport.unsent_bytes == len(b"lost")
+    transport.abort()
+    assert transport.unsent_bytes == 0
+    hosts.run()
+    assert client.closings == [("", False)]
+    assert len(hosts.accepted[0].data) == 2 * WINDOW_BYTES
+    assert len(hosts.accepted[0].closings) == 1
