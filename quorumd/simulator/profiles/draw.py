@@ -81,7 +81,6 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     has_broker_nodes = options.brokers.nodes + options.brokers.combined > 0
     logins_ms = _Sampler(streams.stream("logins")).interval_ms(drawn.logins, drawn.logins_ms)
     mistakes_ms = _Sampler(streams.stream("mistakes")).interval_ms(drawn.mistakes, drawn.mistakes_ms)
-    unread_ms = _Sampler(streams.stream("unread")).interval_ms(drawn.unread, drawn.unread_ms)
     registers, joins = membership.random() < drawn.registrations, membership.random() < drawn.auto_join
     options = replace(
         options,
@@ -95,7 +94,7 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
         logins_ms=0.0 if has_broker_nodes else logins_ms,
         mistakes_ms=mistakes_ms,
         impolite_ms=_Sampler(streams.stream("impolite")).interval_ms(drawn.impolite, drawn.impolite_ms),
-        unread_ms=0.0 if has_broker_nodes else unread_ms,
+        unread_ms=_Sampler(streams.stream("unread")).interval_ms(drawn.unread, drawn.unread_ms),
         remote_storage=mistakes_ms > 0.0
         and not has_broker_nodes
         and streams.stream("remote storage").random() < 0.5,
