@@ -1,8 +1,9 @@
-"""Leaders that respond wrongly to the fetches of a follower.
+"""Leaders that respond wrongly to the fetches and to the forwarded requests of a follower.
 
 Responses are altered only so that a follower must notice it: they have an error, records that do not continue its
 log, a truncation or a snapshot below its high watermark, other voters all at once, or bytes of a snapshot that its
-checksums do not match. The follower must not apply them, and must follow a leader again.
+checksums do not match. The follower must not apply them, and must follow a leader again. A forwarded request gets an
+error, or the response to another request, which the follower must not pass on to its client.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from quorumd.protocol.apis import ApiKey, response_class, response_header_versio
 from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.codec import decode_prefix, encode
 from quorumd.protocol.framing import FrameReader
+from quorumd.protocol.messages.envelope_response import EnvelopeResponse
 from quorumd.protocol.messages.fetch_quorum_records_response import FetchQuorumRecordsResponse, SnapshotId
 from quorumd.protocol.messages.fetch_snapshot_response import FetchSnapshotResponse, PartitionSnapshot
 from quorumd.protocol.wire import Message
@@ -30,8 +32,9 @@ from quorumd.simulator.environment.stream import Side
 from quorumd.simulator.inspection.log_mirror import Batch
 
 MAX_RESPONSES: Final = 6
-"""The largest number of altered responses, to fetches of records and to fetches of snapshots each."""
-FETCHES: Final = (int(ApiKey.FETCH_QUORUM_RECORDS), int(ApiKey.FETCH_SNAPSHOT))
+"""The largest number of altered responses, to fetches of records, to fetches of snapshots and to
+forwarded requests each."""
+ALTERED: Final = (int(ApiKey.FETCH_QUORUM_RECORDS), int(ApiKey.FETCH_SNAPSHOT), int(ApiKey.ENVELOPE))
 MAX_FRAME_BYTES: Final = 1 << 30
 EPOCH_POSITION: Final = 12
 """Where the epoch, which the checksum does not cover, begins in a batch."""
@@ -55,7 +58,7 @@ class Follower(NamedTuple):
 
 
 class FaultyLeader:
-    """The next responses of a leader to the fetches of some followers, or all, are wrong."""
+    """The next responses of a leader to some followers, or all, are wrong."""
 
     name = "faulty leader"
 
@@ -67,7 +70,7 @@ class FaultyLeader:
         count = 1 + random.randrange(len(found))
         for machine, sides in random.sample(found, count):
             alter = partial(_alter, cluster, random, machine)
-            counts = {api: 1 + random.randrange(MAX_RESPONSES) for api in FETCHES}
+            counts = {api: 1 + random.randrange(MAX_RESPONSES) for api in ALTERED}
             for side in sides:
                 side.connection = _FaultyResponses(side, alter, counts)
 
@@ -99,7 +102,7 @@ class _FaultyResponses:
         return next((data for data in written if data[8:12] == correlation_id), None)
 
     def _altered(self, frame: bytes) -> bytes:
-        """Return a response, altered if it is one to a fetch."""
+        """Return a response, altered if it is one to a fetch or to a forwarded request."""
         request = self._request(frame[:4])
         api, version = (int.from_bytes(request[at : at + 2]) for at in (4, 6)) if request else (-1, 0)
         if not self._counts.get(api):
@@ -133,7 +136,7 @@ def _is_quiet(side: Side) -> bool:
 
 
 def _alter(cluster: Cluster, random: Random, machine: Machine, message: Message) -> bool:
-    """Alter a response to a fetch. Returns False without a change."""
+    """Alter a response. Returns False without a change."""
     node = machine.node
     if cluster.is_repaired or node is None:
         return False
@@ -147,6 +150,8 @@ def _alter(cluster: Cluster, random: Random, machine: Machine, message: Message)
         alter_snapshot, response = random.choice(_SNAPSHOTS), message.topics[0].partitions[0]
         if response.error_code == ErrorCode.NONE:
             name, is_altered = alter_snapshot.__name__, alter_snapshot(response, follower, random)
+    elif isinstance(message, EnvelopeResponse) and message.error_code == ErrorCode.NONE:
+        name, is_altered = _forwarded.__name__, _forwarded(message, random)
     if is_altered:
         cluster.counters[f"faulty responses: {name.strip('_')}"] += 1
     return is_altered
@@ -242,6 +247,17 @@ def _other_piece(response: PartitionSnapshot, follower: Follower, random: Random
 
 def _earlier_epoch(response: PartitionSnapshot, follower: Follower, random: Random) -> bool:
     response.current_leader.leader_epoch -= 1
+    return True
+
+
+def _forwarded(response: EnvelopeResponse, random: Random) -> bool:
+    """Report an error, or the response to another request. The request may have taken effect: an error after which it
+    would be sent again is not possible."""
+    data = bytes(response.response_data or b"")
+    if random.random() < 0.5:
+        response.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+    else:
+        response.response_data = (int.from_bytes(data[:4]) ^ 1).to_bytes(4) + data[4:]
     return True
 
 

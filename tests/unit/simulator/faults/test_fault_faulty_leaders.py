@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.envelope_response import EnvelopeResponse
 from quorumd.simulator.cluster import Cluster
-from quorumd.simulator.faults.faulty_leaders import FaultyLeader
+from quorumd.simulator.faults.faulty_leaders import FaultyLeader, _forwarded
+from quorumd.simulator.profiles.draw import draw_options
+from quorumd.simulator.simulation import Simulation
 from tests.support.simulator.simulated_cluster import elect, leader_of, make_cluster, run
 
 
@@ -66,3 +70,19 @@ def test_fault_needs_a_follower() -> None:
     cluster = make_cluster(voters=1)
     elect(cluster)
     assert not FaultyLeader().available(cluster)
+
+
+def test_forwarded_request_gets_an_error_or_the_response_to_another() -> None:
+    found = set()
+    for seed in range(20):
+        response = EnvelopeResponse(b"\x00\x00\x00\x05result", 0)
+        assert _forwarded(response, Random(seed))
+        found.add((response.error_code, response.response_data))
+    unknown = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert found == {(unknown, b"\x00\x00\x00\x05result"), (0, b"\x00\x00\x00\x04result")}
+
+
+def test_responses_to_forwarded_requests_are_altered() -> None:
+    report = Simulation(6, draw_options(6, "faulty leaders")).run()
+    assert report.ok, str(report)
+    assert report.counters["faulty responses: forwarded"] > 0
