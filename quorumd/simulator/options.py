@@ -67,6 +67,8 @@ RARE_FAULT_NAMES = (
     "faulty leader",
     "invalid peer request",
     INTERRUPTED_TRANSFER,
+    "failed segment",
+    "damaged indexes",
 )
 """Severe faults, used by the profiles made for them and by few seeds of plain swarm."""
 

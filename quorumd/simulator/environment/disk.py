@@ -66,8 +66,8 @@ class SimulatedDisk:
         self._syncs_to_failure, self._directory_syncs_to_failure = Countdown(), Countdown()
         self._changes_to_failure, self._change_error = Countdown(), EIO
         self._on_rename: tuple[str, Callable[[], None]] | None = None
-        self._on_open: tuple[str, Callable[[], None]] | None = None
-        self._opens_to_strike = Countdown()
+        self._failing_changes = 0
+        self._on_open: dict[str, tuple[Countdown, Callable[[], None]]] = {}
         self._reads_to_failure = self._failing_reads = 0
 
     def mount(self, process: Process) -> None:
@@ -116,9 +116,11 @@ class SimulatedDisk:
         """Make `count` reads of files fail with EIO, from the `reads`-th read from now on."""
         self._reads_to_failure, self._failing_reads = reads, count
 
-    def fail_change(self, changes: int = 1, code: int = EIO) -> None:
-        """Make the `changes`-th write, creation, truncation, rename or removal from now fail with `code`."""
+    def fail_change(self, changes: int = 1, code: int = EIO, count: int = 1) -> None:
+        """Make `count` writes, creations, truncations, renames or removals, from the `changes`-th from now on, fail
+        with `code`."""
         self._changes_to_failure.left, self._change_error = changes, code
+        self._failing_changes = count - 1
 
     def before_rename(self, ending: str, strike: Callable[[], None]) -> None:
         """Call `strike` before the next rename of a file whose name has this ending."""
@@ -126,13 +128,13 @@ class SimulatedDisk:
 
     def before_open(self, ending: str, strike: Callable[[], None], opens: int = 1) -> None:
         """Call `strike` before the `opens`-th opening from now of a file whose name has this ending."""
-        self._on_open = ending, strike
-        self._opens_to_strike.left = opens
+        countdown = Countdown()
+        countdown.left = opens
+        self._on_open[ending] = countdown, strike
 
-    @property
-    def is_open_awaited(self) -> bool:
-        """Whether a call of `before_open` has had no effect yet."""
-        return self._on_open is not None
+    def awaits_open(self, ending: str) -> bool:
+        """Whether a call of `before_open` for this ending has had no effect yet."""
+        return ending in self._on_open
 
     def stall(self, duration_ms: float) -> None:
         """Delay submitted operations that have not started."""
@@ -148,7 +150,9 @@ class SimulatedDisk:
         self.capacity = DEFAULT_CAPACITY_BYTES
         self._calls_to_power_loss.left = self._syncs_to_power_loss.left = 0
         self._syncs_to_failure.left = self._directory_syncs_to_failure.left = 0
-        self._changes_to_failure.left, self._on_rename, self._on_open = 0, None, None
+        self._changes_to_failure.left = self._failing_changes = 0
+        self._on_rename = None
+        self._on_open.clear()
         self._reads_to_failure = self._failing_reads = 0
 
     def corrupt(self, path: str, position: int, bits: int) -> None:
@@ -237,9 +241,8 @@ class SimulatedDisk:
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
         self.check_power()
-        if self._on_open is not None and path.endswith(self._on_open[0]) and self._opens_to_strike.strikes():
-            (_, strike), self._on_open = self._on_open, None
-            strike()
+        if self._on_open:
+            self._strike_before_open(path)
         directory, name = self._parent_of(path)
         entry = directory.entries.get(name)
         if isinstance(entry, Directory):
@@ -251,6 +254,12 @@ class SimulatedDisk:
             entry = StoredFile()
             directory.change((name, entry))
         return OpenFile(self, entry)
+
+    def _strike_before_open(self, path: str) -> None:
+        for ending, (countdown, strike) in list(self._on_open.items()):
+            if path.endswith(ending) and countdown.strikes():
+                del self._on_open[ending]
+                strike()
 
     def exists(self, path: str) -> bool:
         self.check_power()
@@ -369,9 +378,17 @@ class SimulatedDisk:
     def before_change(self) -> None:
         self.changes += 1
         self.before_call()
-        if self._heap.is_running and self._changes_to_failure.strikes():
+        if self._heap.is_running and self._change_fails():
             self.change_failed = True
             raise disk_error(self._change_error)
+
+    def _change_fails(self) -> bool:
+        if self._changes_to_failure.strikes():
+            return True
+        if self._changes_to_failure.left or not self._failing_changes:
+            return False
+        self._failing_changes -= 1
+        return True
 
     def before_call(self) -> None:
         """Called before every call that changes a file or its durable state."""

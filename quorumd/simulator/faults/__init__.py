@@ -7,10 +7,11 @@ drawn at any time. `Cluster.repair` ends all faults early.
     crashes           processes and machines that end: kill, shutdown, power loss, also during a disk call
     processes         processes without processor time: paused, stalled, slow
     links             network partitions; connections that break, lag or replay requests
-    disks             stalls, full disks, failed syncs, reads and writes
+    disks             stalls, full disks, failed syncs, reads and writes, also when a segment begins
     clocks            wall clocks that jump
     data_directories  corrupted segments, replaced disks, and mistakes of operators
     damaged_files     damaged small files and lost segments
+    damaged_indexes   damaged indexes, which nodes rebuild
     formats           directories that are formatted again
     refused_requests  requests that must be refused
     transfers         faults in the middle of the transfer and of the installation of a snapshot
@@ -54,6 +55,7 @@ from quorumd.simulator.faults.brokers import (
 from quorumd.simulator.faults.clocks import ClockJump
 from quorumd.simulator.faults.crashes import Kill, KillEverything, PowerLoss, PowerLossInDiskCall, ShutDown
 from quorumd.simulator.faults.damaged_files import DamagedFile
+from quorumd.simulator.faults.damaged_indexes import DamagedIndexes
 from quorumd.simulator.faults.data_directories import (
     CopiedDirectory,
     CorruptSegment,
@@ -66,6 +68,7 @@ from quorumd.simulator.faults.disks import (
     DiskStall,
     FailedDirectorySync,
     FailedRead,
+    FailedSegment,
     FailedSync,
     FailedWrite,
 )
@@ -153,6 +156,8 @@ ALL_FAULTS: tuple[Fault, ...] = (
     FaultyLeader(),
     InvalidPeerRequest(),
     InterruptedTransfer(),
+    FailedSegment(),
+    DamagedIndexes(),
     RefusedLogin(),
     LostDirectory(),
     LostIsrResponse(),

@@ -5,10 +5,14 @@ from __future__ import annotations
 from errno import EIO, ENOSPC
 from functools import partial
 from random import Random
+from typing import Final
 
+from quorumd.log.segment import LOG_SUFFIX
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES
 from quorumd.simulator.faults.base import RunningNodeFault
+
+MAX_CHANGES_OF_A_ROLL: Final = 5
 
 
 class DiskStall(RunningNodeFault):
@@ -62,6 +66,21 @@ class FailedRead(RunningNodeFault):
         if random.random() < 0.3:
             cluster.kill(machine.node_id)
             cluster.restart_later(machine.node_id)
+
+
+class FailedSegment(RunningNodeFault):
+    """Some changes of files fail when the next segment file is opened: its creation, the end of the previous segment,
+    or its indexes. Sometimes the clean-up fails too."""
+
+    name = "failed segment"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        machine.disk.before_open(LOG_SUFFIX, partial(self._fail, cluster, random, machine))
+
+    def _fail(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        cluster.counters["segments failed"] += 1
+        changes, count = 1 + random.randrange(MAX_CHANGES_OF_A_ROLL), random.choice((1, 1, 2, 3))
+        machine.disk.fail_change(changes, random.choice((EIO, ENOSPC)), count)
 
 
 class FailedWrite(RunningNodeFault):

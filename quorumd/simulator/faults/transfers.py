@@ -103,7 +103,7 @@ class InterruptedTransfer:
     def inject(self, cluster: Cluster, random: Random) -> None:
         _replace_one(cluster, random, _replaceable(cluster))
         for machine in cluster.machines.values():
-            if not machine.disk.is_open_awaited:
+            if not machine.disk.awaits_open(SUFFIX + PART):
                 self._await(cluster, random, machine)
 
     def _await(self, cluster: Cluster, random: Random, machine: Machine) -> None:

@@ -39,6 +39,8 @@ ALL = Profile(
         "faulty leader",
         "invalid peer request",
         INTERRUPTED_TRANSFER,
+        "failed segment",
+        "damaged indexes",
     ),
     separate_share=0.2,
     brokers=(0,) * 38 + (3, 4),

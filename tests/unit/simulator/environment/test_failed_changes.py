@@ -70,13 +70,33 @@ def test_fault_strikes_before_a_file_is_opened() -> None:
     struck: list[list[str]] = []
     disk.before_open(".part", lambda: struck.append(disk.list_directory("/")), opens=2)
     for name in ("/a", "/b.part", "/c", "/d.part"):
-        assert disk.is_open_awaited
+        assert disk.awaits_open(".part")
         write(disk, name)
     assert struck == [["a", "b.part", "c"]]
-    assert not disk.is_open_awaited
+    assert not disk.awaits_open(".part")
     write(disk, "/e.part")
     assert len(struck) == 1
     disk.before_open(".part", lambda: struck.append([]))
     disk.repair()
     write(disk, "/e.part")
     assert len(struck) == 1
+
+
+def test_several_changes_in_a_row_fail() -> None:
+    heap = EventHeap()
+    disk = make_disk(heap)
+    outcomes: list[str] = []
+
+    def try_write(name: str) -> None:
+        try:
+            write(disk, f"/{name}")
+            outcomes.append(name)
+        except OSError:
+            outcomes.append(f"no {name}")
+
+    disk.fail_change(3, count=2)
+    for name in "abcd":
+        heap.call_later(0.0, partial(try_write, name), b"write")
+    while heap.step(10.0):
+        pass
+    assert outcomes == ["a", "no b", "no c", "d"]
