@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid, OffsetAndEpoch, ReplicaKey
@@ -23,6 +23,7 @@ from quorumd.protocol.codec import decode_prefix, encode
 from quorumd.protocol.framing import FrameReader
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
 from quorumd.protocol.messages.fetch_quorum_records_response import FetchQuorumRecordsResponse, SnapshotId
+from quorumd.protocol.messages.fetch_response import FetchResponse
 from quorumd.protocol.messages.fetch_snapshot_response import FetchSnapshotResponse, PartitionSnapshot
 from quorumd.protocol.wire import Message
 from quorumd.raft.effects import ControlBatch
@@ -31,10 +32,15 @@ from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.environment.stream import Side
 from quorumd.simulator.inspection.log_mirror import Batch
 
+T = TypeVar("T")
 MAX_RESPONSES: Final = 6
-"""The largest number of altered responses, to fetches of records, to fetches of snapshots and to
-forwarded requests each."""
-ALTERED: Final = (int(ApiKey.FETCH_QUORUM_RECORDS), int(ApiKey.FETCH_SNAPSHOT), int(ApiKey.ENVELOPE))
+"""The largest number of altered responses, of each kind."""
+ALTERED: Final = (
+    int(ApiKey.FETCH_QUORUM_RECORDS),
+    int(ApiKey.FETCH_SNAPSHOT),
+    int(ApiKey.ENVELOPE),
+    int(ApiKey.FETCH),
+)
 MAX_FRAME_BYTES: Final = 1 << 30
 EPOCH_POSITION: Final = 12
 """Where the epoch, which the checksum does not cover, begins in a batch."""
@@ -148,8 +154,12 @@ def _alter(cluster: Cluster, random: Random, machine: Machine, message: Message)
         name, is_altered = alter_fetch.__name__, alter_fetch(message, follower, random)
     elif isinstance(message, FetchSnapshotResponse) and message.topics:
         alter_snapshot, response = random.choice(_SNAPSHOTS), message.topics[0].partitions[0]
-        if response.error_code == ErrorCode.NONE:
+        if random.random() < 0.2:
+            name, is_altered = _other_shape.__name__, _other_shape(message, message.topics, random)
+        elif response.error_code == ErrorCode.NONE:
             name, is_altered = alter_snapshot.__name__, alter_snapshot(response, follower, random)
+    elif isinstance(message, FetchResponse):
+        name, is_altered = _other_shape.__name__, _other_shape(message, message.responses, random)
     elif isinstance(message, EnvelopeResponse) and message.error_code == ErrorCode.NONE:
         name, is_altered = _forwarded.__name__, _forwarded(message, random)
     if is_altered:
@@ -247,6 +257,18 @@ def _other_piece(response: PartitionSnapshot, follower: Follower, random: Random
 
 def _earlier_epoch(response: PartitionSnapshot, follower: Follower, random: Random) -> bool:
     response.current_leader.leader_epoch -= 1
+    return True
+
+
+def _other_shape(response: FetchSnapshotResponse | FetchResponse, topics: list[T], random: Random) -> bool:
+    """Report an error of the whole response, no partition, or the partition twice."""
+    way = random.randrange(3)
+    if way == 0:
+        response.error_code = random.choice((*ERRORS, 999))
+    elif way == 1:
+        topics.clear()
+    else:
+        topics *= 2
     return True
 
 

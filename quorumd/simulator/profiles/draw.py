@@ -44,7 +44,7 @@ MIGRATIONS_SHARE = 0.5
 """Share of seeds with members of groups in which they change between the protocols."""
 PEER_FAULTS_SHARE = 0.7
 """Share of seeds with logins between nodes in which some are refused, and in which a peer sends invalid requests."""
-BROKER_NODES_SHARE = 0.05
+BROKER_NODES_SHARE = 0.08
 """Share of the seeds of plain swarm that have nodes with the broker role. Such a seed draws from one of their
 profiles, since their clients do not expect the faults of all other profiles."""
 SNAPSHOT_BYTES, CHUNK_BYTES = (300.0, 6e3), (100.0, 3e3)

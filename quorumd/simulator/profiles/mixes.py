@@ -18,7 +18,7 @@ from quorumd.simulator.profiles.quorum import QUORUM_PROFILES
 
 MIXED_SHARE = 0.5
 """Share of the seeds of plain swarm that draw from a mix."""
-BROKERS_SHARE = 0.2
+BROKERS_SHARE = 0.25
 """Share of mixes with brokers, which take longer to simulate."""
 COUNTS = (1, 2, 2, 2, 3)
 """Number of profiles of a mix."""

@@ -43,7 +43,7 @@ ALL = Profile(
         "damaged indexes",
     ),
     separate_share=0.2,
-    brokers=(0,) * 38 + (3, 4),
+    brokers=(0,) * 36 + (3, 4, 3, 4),
     access=0.25,
     logins=0.15,
     mistakes=0.15,

@@ -6,8 +6,9 @@ from random import Random
 
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
+from quorumd.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse
 from quorumd.simulator.cluster import Cluster
-from quorumd.simulator.faults.faulty_leaders import FaultyLeader, _forwarded
+from quorumd.simulator.faults.faulty_leaders import FaultyLeader, _forwarded, _other_shape
 from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.simulation import Simulation
 from tests.support.simulator.simulated_cluster import elect, leader_of, make_cluster, run
@@ -86,3 +87,12 @@ def test_responses_to_forwarded_requests_are_altered() -> None:
     report = Simulation(6, draw_options(6, "faulty leaders")).run()
     assert report.ok, str(report)
     assert report.counters["faulty responses: forwarded"] > 0
+
+
+def test_response_has_an_error_or_another_number_of_partitions() -> None:
+    found = set()
+    for seed in range(40):
+        response = FetchResponse(responses=[FetchableTopicResponse()])
+        assert _other_shape(response, response.responses, Random(seed))
+        found.add((response.error_code != 0, len(response.responses)))
+    assert found == {(True, 1), (False, 0), (False, 2)}
