@@ -42,6 +42,7 @@ class RestoredCopies:
         self._cluster = cluster
         self._random = random
         self._interval_ms = interval_ms
+        self._readers = cluster.streams.stream("readers of copies")
 
     def start(self) -> None:
         delay_ms = self._random.random() * 2 * self._interval_ms
@@ -67,6 +68,7 @@ class RestoredCopies:
             copy.recovered_end(),
             _files(copy),
         )
+        self._read_damaged(what, copy)
         try:
             data = recover_data(copy.disk, copy.settings)
         except StorageError as error:
@@ -87,6 +89,26 @@ class RestoredCopies:
         if again.recovery_report.truncations or again.log.end_offset != expected:
             raise InvariantViolation(INVARIANT, f"{what}: recovered again: {again.recovery_report}")
         again.log.close()
+
+    def _read_damaged(self, what: str, copy: CopiedDisk) -> None:
+        """Read the log of the copy before it is recovered: a reader gets batches of the node's log in order, and
+        an error instead of damaged ones, or for an offset at which no batch begins."""
+        random, batches = self._readers, copy.batches
+        if not batches:
+            return
+        first = random.randrange(len(batches))
+        start = batches[first].base_offset
+        end = random.choice(batches[first:]).end_offset - random.randrange(2)
+        inside = random.random() < 0.2 and batches[first].end_offset > start + 1
+        found: list[bytes] = []
+        try:
+            for window, header in read_log(copy.disk, PARTITION, start + inside, end):
+                found.append(window[header.position : header.position + header.size])
+        except StorageError:
+            self.counters["copies that a reader refuses"] += 1
+        expected = [batch.data for batch in batches[first:] if batch.end_offset <= end]
+        if found != expected[: len(found)] or (inside and found):
+            raise InvariantViolation(INVARIANT, f"{what}: a reader of {start} to {end} gets damaged batches")
 
     def _compare(self, what: str, copy: CopiedDisk, data: RecoveredData) -> None:
         used = data.start_snapshot.snapshot

@@ -6,8 +6,11 @@ from random import Random
 
 import pytest
 
+from quorumd.protocol.batch_header import read_header
+from quorumd.protocol.record_batch import encode_batch
 from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.workload import restored_copies as module
 from quorumd.simulator.workload.copied_disk import CopiedDisk, segment_path, snapshot_path
 from quorumd.simulator.workload.copy_damages import DAMAGES, Damage, interrupted_installation
 from quorumd.simulator.workload.kept_records_writer import KeptRecordsWriter
@@ -111,3 +114,14 @@ def test_tool_cannot_use_the_directory_of_a_running_node() -> None:
     leader.disk.unlock("/data/.lock")
     with pytest.raises(InvariantViolation, match="a tool has locked the directory of node 1"):
         require_lock(leader)
+
+
+def test_reader_that_returns_damaged_batches_is_a_violation(
+    cluster_and_leader: tuple[Cluster, Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, leader = cluster_and_leader
+    copies = RestoredCopies(cluster, Random(2), 100.0)
+    altered = encode_batch(0, 1, 0, [b"altered"])
+    monkeypatch.setattr(module, "read_log", lambda *log: [(altered, read_header(altered, 0))])
+    with pytest.raises(InvariantViolation, match="gets damaged batches"):
+        copies.recover(leader)
