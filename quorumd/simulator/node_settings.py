@@ -17,8 +17,8 @@ MAX_FETCH_WAIT_MS: Final = 500
 MAX_INDEX_INTERVAL_BYTES: Final = 4096
 
 
-MAX_UNSENT_BYTES: Final = 2 << 20
-MAX_HELD_BYTES: Final = 6 << 20
+MAX_UNSENT_BYTES: Final = 512 << 10
+MAX_HELD_BYTES: Final = 2 << 20
 """Smaller limits of unread responses than in a daemon, in seeds with clients that do not read."""
 
 

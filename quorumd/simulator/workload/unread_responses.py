@@ -23,12 +23,15 @@ from quorumd.simulator.workload.client_loop import ClientLoop
 HOST: Final = "10.0.18.1"
 NAME: Final = "client that does not read"
 INVARIANT: Final = "unread responses are bounded"
-CONNECTIONS: Final = (1, 2, 4, 6)
-NAMES: Final = (200, 2500, 6500)
-"""Numbers of unknown topics per request: 240 bytes each in the response."""
+CONNECTIONS: Final = (1, 2, 4)
+NAMES: Final = (200, 1000, 2500, 6500)
+"""Numbers of unknown topics per request: 240 bytes each in the response. A node describes two topics at once, so that
+larger groups would take more callbacks than are possible at one instant."""
 NAME_BYTES: Final = 230
 LARGEST_RESPONSE: Final = 2 << 20
 MAX_REQUESTS: Final = 8
+MAX_LARGEST: Final = 2
+"""Maximum number of the largest requests, on one connection."""
 METADATA_VERSION: Final = 12
 LOOK_MS: Final = 10.0
 WAITS_MS: Final = (50.0, 500.0, 3000.0)
@@ -51,7 +54,10 @@ class UnreadResponses(ClientLoop):
         topics = [MetadataRequestTopic(name=f"{number:0{NAME_BYTES}}") for number in range(names)]
         data = ClientConnection(NAME).request(MetadataRequest(topics), METADATA_VERSION)[1]
         self._machine = machine
-        for _ in range(random.choice(CONNECTIONS)):
+        connections = random.choice(CONNECTIONS)
+        if names == NAMES[-1]:
+            count, connections = min(count, MAX_LARGEST), 1
+        for _ in range(connections):
             connection = DeafConnection(self._heap, self._process, bytes(data), count, self.counters)
             self._open.append(connection)
             self._network.connect(machine.host, machine.port, connection)

@@ -28,11 +28,11 @@ def sides_of_client(cluster: Cluster) -> list[Side]:
 def test_connections_that_are_not_read_are_aborted() -> None:
     cluster = make_cluster(3, unread_ms=100.0)
     client = start_client(cluster)
-    run(cluster, 10_000.0)
+    run(cluster, 30_000.0)
     client.running = False
     run(cluster, 10_000.0)
     assert client.counters["unread: aborted by the node"] > 3
-    assert client.counters["unread: bytes read late"] > 1_000_000
+    assert client.counters["unread: bytes read late"] > 100_000
     assert client.counters["unread: largest"] > MAX_UNSENT_BYTES // 2
     assert not sides_of_client(cluster)
     counters = client.counters.copy()
@@ -41,7 +41,7 @@ def test_connections_that_are_not_read_are_aborted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("each", "count"), [(MAX_UNSENT_BYTES + LARGEST_RESPONSE + 1, 1), (MAX_HELD_BYTES // 3, 5)]
+    ("each", "count"), [(MAX_UNSENT_BYTES + LARGEST_RESPONSE + 1, 1), (MAX_HELD_BYTES, 4)]
 )
 def test_more_than_the_limits_is_a_violation(each: int, count: int) -> None:
     cluster = make_cluster(1, unread_ms=1.0)
