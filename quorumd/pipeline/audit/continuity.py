@@ -65,7 +65,8 @@ def findings_of_copy(
     snapshots.
     """
     for damage in copy.damages:
-        yield _of_damage(copy, damage, commitment)
+        if not _is_installation(copy, damage, snapshot_ends):
+            yield _of_damage(copy, damage, commitment)
     yield from _epochs_without_leader(copy)
     start, end = copy.start_offset, copy.end_offset
     segment = copy.parts[0].segment if copy.parts else None
@@ -98,6 +99,14 @@ def findings_of_copy(
             Severity.CRITICAL, "CUT_SHORT", detail, copy.node, offset_lo=end, offset_hi=high_watermark,
             committed=True,
         )  # fmt: skip
+
+
+def _is_installation(copy: Copy, damage: Damage, snapshot_ends: Collection[int]) -> bool:
+    """Whether a gap is before the empty segment that begins at the end of a snapshot: a node that stopped while a
+    fetched snapshot replaced its log completes that when it starts."""
+    last = copy.parts[-1]
+    begins = damage.code == "GAP" and damage.segment == last.segment and not last.batches
+    return begins and damage.offset_hi == last.base_offset and damage.offset_hi in snapshot_ends
 
 
 def _of_damage(copy: Copy, damage: Damage, commitment: Commitment) -> Finding:

@@ -122,6 +122,17 @@ def test_log_that_ends_below_a_snapshot_is_found(node: Path) -> None:
     assert (found.offset_lo, found.offset_hi) == (end, 602)
 
 
+def test_interrupted_installation_of_a_snapshot_is_no_gap(node: Path) -> None:
+    end = cut(node, 500)
+    last = segments(node)[-1]
+    new = last.with_name("00000000000000000602.log")
+    new.touch()
+    assert "GAP" not in codes(node)
+    new.rename(last.with_name("00000000000000000603.log"))
+    gap = next(each for each in findings(node) if each.code == "GAP")
+    assert (gap.offset_lo, gap.offset_hi) == (end, 603)
+
+
 def test_undecodable_record_is_found_in_each_copy(node: Path, tmp_path: Path) -> None:
     segment, batch = batch_at(node, 300)
     data = bytearray(batch.data)

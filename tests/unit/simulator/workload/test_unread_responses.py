@@ -10,7 +10,7 @@ from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.environment.stream import Side
 from quorumd.simulator.node_settings import MAX_HELD_BYTES, MAX_UNSENT_BYTES
-from quorumd.simulator.workload.unread_responses import HOST, LARGEST_RESPONSE, UnreadResponses
+from quorumd.simulator.workload.unread_responses import HOST, NAMES, TOPIC_BYTES, UnreadResponses
 from tests.support.simulator.simulated_cluster import elect, make_cluster, run
 
 
@@ -41,7 +41,7 @@ def test_connections_that_are_not_read_are_aborted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("each", "count"), [(MAX_UNSENT_BYTES + LARGEST_RESPONSE + 1, 1), (MAX_HELD_BYTES, 4)]
+    ("each", "count"), [(MAX_UNSENT_BYTES + 2 * NAMES[-1] * TOPIC_BYTES + 1, 1), (MAX_HELD_BYTES // 3, 4)]
 )
 def test_more_than_the_limits_is_a_violation(each: int, count: int) -> None:
     cluster = make_cluster(1, unread_ms=1.0)
