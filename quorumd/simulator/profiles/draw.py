@@ -49,6 +49,11 @@ BROKER_NODES_SHARE = 0.08
 profiles, since their clients do not expect the faults of all other profiles."""
 SNAPSHOT_BYTES, CHUNK_BYTES = (300.0, 6e3), (100.0, 3e3)
 """Ranges of the sizes of snapshots and chunks in seeds with interrupted transfers."""
+MORE_TRANSFERS, MAINTENANCE_MS = 5.0, 300.0
+"""In these seeds: the weight that is added to that of the fault, and the longest interval at which a node checks
+whether a snapshot is due."""
+FAULTS_OF_SEGMENTS, SEGMENT_BYTES = frozenset({"failed segment", "damaged indexes"}), (600.0, 4e3)
+"""Faults that need sealed segments, and the range of their sizes."""
 MOVES = frozenset({"moved node", "moved quorum"})
 """Faults after which nodes must learn the new addresses of others."""
 LARGE_TRANSFER_BYTES = 30_000
@@ -315,13 +320,20 @@ class _Sampler:
         """Draw the faults on which no other draw depends, from a separate stream."""
         names = profile.separate_faults if profile.faults else ()
         options = self._with_faults(options, names, profile.separate_share)
+        if not FAULTS_OF_SEGMENTS.isdisjoint(options.faults):
+            segment_bytes = int(self._log_uniform(*SEGMENT_BYTES))
+            options = replace(options, segment_bytes=min(options.segment_bytes, segment_bytes))
         if INTERRUPTED_TRANSFER not in options.faults:
             return options
-        # Snapshots of several chunks.
+        # Frequent transfers of snapshots of several chunks, to an observer, whose disk any seed may replace.
+        weight = options.faults[INTERRUPTED_TRANSFER]
         return replace(
             options,
+            faults={**options.faults, INTERRUPTED_TRANSFER: weight + MORE_TRANSFERS},
+            observers=max(1, options.observers),
             snapshot_bytes=min(options.snapshot_bytes, int(self._log_uniform(*SNAPSHOT_BYTES))),
             chunk_bytes=min(options.chunk_bytes, int(self._log_uniform(*CHUNK_BYTES))),
+            maintenance_interval_ms=min(options.maintenance_interval_ms, MAINTENANCE_MS),
         )
 
     def with_peer_logins(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
