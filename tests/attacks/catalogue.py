@@ -76,6 +76,7 @@ ATTACKS = (
     Attack("pages for 100 clients", large_arrays.describe_pages_for_many),
     Attack("invalid cursors", large_arrays.describe_invalid_cursors),
     Attack("names without rights", large_arrays.request_metadata_without_rights),
+    Attack("topics at followers", large_arrays.create_topics_at_followers),
     Attack("forged addresses", elections.forge_addresses, verify=redirected, deposes=True),
     Attack("forged leader", elections.forge_leader, before=stop_leader_soon, deposes=True),
     Attack("descriptors", resources.exhaust_descriptors),

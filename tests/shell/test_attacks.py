@@ -17,6 +17,7 @@ SCALE = 0.1
 NAMES = (
     *("Metadata for 100 clients", "unfinished frames", "new observers", "malformed frames"),
     *("mutated TLS records", "mutated SASL messages", "mutated requests about ACLs"),
+    "topics at followers",
     *("huge certificates", "half-open TLS handshakes", "long TLS handshakes"),
     *("renegotiations", "unread changes of TLS keys"),
     *("changes of ACLs", "changes of quotas", "changes of SCRAM credentials", "changes of tokens"),

@@ -85,7 +85,6 @@ class ConfigApis:
         )
 
     def describe_configs(self, session: Session, request: Request[DescribeConfigsRequest]) -> None:
-        purgatory = self._purgatory
         hook: ResponseHook | None = None
         if not session.origin.is_controller_client and self._names_own(request.message):
             hook = self._add_static_configs
@@ -100,7 +99,7 @@ class ConfigApis:
         if self._role.is_active_controller:
             self._large.handle(session, request, execute, hook)
         else:
-            purgatory.not_leader(session, request, hook)
+            self._large.not_leader(session, request, hook)
 
     def _execute_describe(
         self, session: Session, request: Request[DescribeConfigsRequest], hook: ResponseHook | None

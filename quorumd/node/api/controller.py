@@ -52,7 +52,7 @@ class ControllerApis:
         if self._role.is_active_controller:
             self._large.handle(session, request, self._execute)
         else:
-            self._purgatory.not_leader(session, request)
+            self._large.not_leader(session, request)
 
     def _execute(self, session: Session, request: Request[Message], part: PartContext) -> None:
         api, writer, purgatory = self._apis[request.api_key], self._writer, self._purgatory

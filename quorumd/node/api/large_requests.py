@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
+from itertools import repeat
 from typing import TypeVar, cast
 
 from quorumd.controller.controller import Controller
@@ -12,13 +13,14 @@ from quorumd.controller.preparation import Preparation
 from quorumd.controller.request_context import WHOLE_REQUEST, PartContext
 from quorumd.errors import ErrorCode
 from quorumd.node.api.forwarding import READ_ONLY_APIS, ResponseHook
-from quorumd.node.api.purgatory import ResponsePurgatory
+from quorumd.node.api.purgatory import ResponsePurgatory, is_forwarded
 from quorumd.node.leader_role import LeaderRole
+from quorumd.node.sessions.error_pieces import ERRORS_AT_ONCE, pieces_of
 from quorumd.node.sessions.request_splitting import SPLIT_RULES, RequestPart, SplitRule, merge, parts_of
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.connection import Request
-from quorumd.protocol.response_task import ResponseTask, built
+from quorumd.protocol.response_task import ResponseTask, begin_response, built
 from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
 
@@ -59,6 +61,32 @@ class LargeRequests:
         else:
             self._begin(session, request, parts, execute, hook)
 
+    def not_leader(
+        self, session: Session, request: Request[Message], hook: ResponseHook | None = None
+    ) -> None:
+        """As `ResponsePurgatory.not_leader`, for a request of a client. The errors of its items are built in slices:
+        those of 100,000 topics take 0.4 s, and the client needs no rights."""
+        rule = SPLIT_RULES.get(request.api_key)
+        pieces = None if is_forwarded(session, request) or rule is None else pieces_of(request.message, rule)
+        if pieces is None or rule is None:
+            self._purgatory.not_leader(session, request, hook)
+        else:
+            begin_response(session, request, self._errors(request, rule, pieces), self.scheduler.begin)
+
+    def _errors(
+        self, request: Request[Message], rule: SplitRule, pieces: Iterator[RequestPart]
+    ) -> Generator[None, None, Message]:
+        parts, responses = [], []
+        for piece in pieces:
+            part = _request_of_part(request, piece.message)
+            parts.append(piece)
+            responses.append(self._purgatory.error_response(part, ErrorCode.NOT_CONTROLLER))
+            if getattr(responses[-1], "error_code", 0):
+                # The error is that of the whole request.
+                break
+            yield from repeat(None, ERRORS_AT_ONCE)
+        return merge(rule, parts, responses)
+
     def _begin(
         self,
         session: Session,
@@ -88,6 +116,10 @@ class LargeRequests:
         )
         session.block(request, task.cancel)
         self.scheduler.begin(task)
+
+
+def _request_of_part(whole: Request[Message], message: Message) -> Request[Message]:
+    return Request(whole.api_key, whole.api_version, whole.correlation_id, whole.client_id, message, b"", 0)
 
 
 class SplitRequestTask:
@@ -161,15 +193,7 @@ class SplitRequestTask:
 
     def _execute_part(self, context: PartContext) -> None:
         whole, number = self._request, len(self._parts) - 1
-        part = Request(
-            whole.api_key,
-            whole.api_version,
-            whole.correlation_id,
-            whole.client_id,
-            self._parts[number].message,
-            b"",
-            0,
-        )
+        part = _request_of_part(whole, self._parts[number].message)
         self._execute(_PartSession(self._session, self, number), part, context)
 
     def part_responded(self, number: int, response: Message | None) -> None:

@@ -30,7 +30,8 @@ class ResponsePurgatory:
         forward: Callable[[Session, Request[Message], ResponseHook | None], None],
     ) -> None:
         self.confirm_read = confirm_read
-        self._error_response = counted_error_responses(statistics)
+        self.error_response = counted_error_responses(statistics)
+        """Builds the response with an error in every error field of the request's API."""
         self._proposals = proposals
         self._forward = forward
 
@@ -86,11 +87,16 @@ class ResponsePurgatory:
     ) -> None:
         """Redirect a request that had no effect: clients that find the leader themselves get an error, requests of
         other clients are forwarded."""
-        if session.origin.is_controller_client or request.api_key not in ENVELOPE_APIS:
-            session.respond_not_leader(request, self._error_response(request, ErrorCode.NOT_CONTROLLER))
+        if not is_forwarded(session, request):
+            session.respond_not_leader(request, self.error_response(request, ErrorCode.NOT_CONTROLLER))
         else:
             self._forward(session, request, hook)
 
     def refuse(self, session: Session, request: Request[Message], error: ErrorCode) -> None:
         """Respond with the error in every error field of the request's API."""
-        session.respond(request, self._error_response(request, error))
+        session.respond(request, self.error_response(request, error))
+
+
+def is_forwarded(session: Session, request: Request[Message]) -> bool:
+    """Whether a node that does not lead forwards the request. Other clients find the leader themselves."""
+    return not session.origin.is_controller_client and request.api_key in ENVELOPE_APIS

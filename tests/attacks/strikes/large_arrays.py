@@ -6,6 +6,7 @@ from contextlib import closing, suppress
 from itertools import count
 from threading import Thread
 
+from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from quorumd.protocol.messages.describe_topic_partitions_request import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -60,6 +61,14 @@ def request_metadata_without_rights(target: Target) -> None:
     topics = [MetadataRequestTopic(name=each.name) for each in _names()]
     address = target.sasl[list(target.nodes).index(target.leader)]
     repeat(target, address, [(MetadataRequest(topics, False), 12), (MetadataRequest(None), 12)], user="alice")
+
+
+def create_topics_at_followers(target: Target) -> None:
+    """Create 100,000 topics as a client without any rights, at a node that does not lead and refuses them all."""
+    follower = next(node_id for node_id in target.nodes if node_id != target.leader)
+    topics = [CreatableTopic(f"topic-{number}", 1, 1) for number in range(NAMES // 2)]
+    address = target.sasl[list(target.nodes).index(follower)]
+    repeat(target, address, [(CreateTopicsRequest(topics, 60_000, False), 7)], user="alice")
 
 
 def repeat(target: Target, address: Address, messages: list[tuple[Message, int]], *, user: str = "") -> None:
