@@ -48,14 +48,16 @@ def find_batch(data: bytes, offset: int) -> int:
 def locate_batch(file: Readable, position: int, end: int, offset: int) -> tuple[int, int, int, int] | None:
     """Return (position, base offset, end offset, size) of the first batch of a file that ends above `offset`.
 
-    Searches from `position`, where a batch begins, to `end`; None if there is no such batch. Raises CorruptLog for an
-    invalid header.
+    Searches from `position`, where a batch begins, to `end`; None if there is no such batch, or if the file ends
+    before `end`. Raises CorruptLog for an invalid header.
     """
     while position + EXTENT_SIZE <= end:
         data = file.read_at(position, min(_SEARCH_BYTES, end - position))
         found = find_batch(data, offset)
         if found + EXTENT_SIZE <= len(data):
             return position + found, *extent(data, found)
+        if not found:
+            break
         position += found
     return None
 

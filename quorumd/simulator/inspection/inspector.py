@@ -284,7 +284,7 @@ class Inspector:
         try:
             seen = view.look(node, changed, now_ms)
         except StorageError:
-            if machine.disk.is_corrupted:
+            if machine.disk.is_corrupted or machine.sync_failed:
                 return  # The node will detect it, too.
             raise
         for observed in self._observers.get(changed) or self._checkers_of(changed):

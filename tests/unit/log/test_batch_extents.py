@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quorumd.errors import CorruptLog
-from quorumd.log.batch_extents import EXTENT_SIZE, extent, find_batch, whole_batches
+from quorumd.log.batch_extents import EXTENT_SIZE, extent, find_batch, locate_batch, whole_batches
 from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.record_batch import encode_batch
 
@@ -79,3 +79,22 @@ def test_whole_batches_stops_before_a_batch_that_is_cut_off(data: bytes) -> None
     for missing in range(1, second.size):
         cut_off = data[: second.position + second.size - missing]
         assert whole_batches(cut_off, 0, NO_BOUND, NO_BOUND) == (second.position, second.base_offset)
+
+
+class ShortFile:
+    """A file that has lost its end. It refuses to be read again and again."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self.reads = 0
+
+    def read_at(self, position: int, length: int) -> bytes:
+        self.reads += 1
+        assert self.reads < 10
+        return self._content[position : position + length]
+
+
+@pytest.mark.parametrize("kept", [0, 5, EXTENT_SIZE, 100])
+def test_search_ends_where_a_file_has_become_shorter(data: bytes, kept: int) -> None:
+    assert locate_batch(ShortFile(data), 0, len(data), 106) is not None
+    assert locate_batch(ShortFile(data[:kept]), 0, len(data), 106) is None
