@@ -55,8 +55,8 @@ whether a snapshot is due."""
 FAULTS_OF_SEGMENTS, SEGMENT_BYTES = frozenset({"failed segment", "damaged indexes"}), (600.0, 4e3)
 """Faults that need sealed segments, and the range of their sizes."""
 FAILED_SYNC = "failed sync"
-"""A fault that drops written data: checkers cannot read it any more unless the node keeps it in memory, which it does
-not for batches larger than a segment."""
+"""A fault that drops written data, which checkers then read only if the node keeps it in memory, as it does
+for batches smaller than a segment."""
 MOVES = frozenset({"moved node", "moved quorum"})
 """Faults after which nodes must learn the new addresses of others."""
 LARGE_TRANSFER_BYTES = 30_000
