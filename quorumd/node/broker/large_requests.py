@@ -1,9 +1,11 @@
 """Handles large requests to a broker in parts, one per iteration of the event loop.
 
 Each part is handled like a request of its own: its rights are checked, its items are looked up or changed. Kafka's
-clients rely on no more, since every item has its own result. Three things differ: a partition that a ListOffsets
-request names in two parts gets two results instead of INVALID_REQUEST, a Produce response contains the endpoints of
-new leaders (KIP-951) only for its first part, and offsets are committed in one batch per part.
+clients rely on no more, since every item has its own result. Four things differ: a group or transaction that a
+request describes several times has one description, since a short name would otherwise get megabytes each time, a
+partition that a ListOffsets request names in two parts gets two results instead of INVALID_REQUEST, a Produce
+response contains the endpoints of new leaders (KIP-951) only for its first part, and offsets are committed in one
+batch per part.
 
 AddPartitionsToTxn adds all partitions to a transaction or none, so it is handled as a whole, and refused if it names
 too many of them.
@@ -52,6 +54,14 @@ BROKER_SPLIT_RULES: Final[dict[int, tuple[SplitRule, ...]]] = {
 """By API, one rule for each list of items that a request may have, depending on its version."""
 
 
+DESCRIBED_ONCE: Final[dict[int, str]] = {
+    ApiKey.DESCRIBE_GROUPS: "groups",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "group_ids",
+    ApiKey.DESCRIBE_TRANSACTIONS: "transactional_ids",
+}
+"""By API, the field with names that are described once however often a request contains them."""
+
+
 class WholeRule(NamedTuple):
     """Describes the requests of an API that have one effect as a whole."""
 
@@ -86,7 +96,7 @@ def handled_in_parts(
     """Return the handler of a route that handles requests with more than `max_items` in parts, while later requests
     of the session wait. Requests with too many items for one effect are refused."""
     handler, rules = route.handler, BROKER_SPLIT_RULES.get(route.api_key, ())
-    handle_part = handler
+    handle_part, described = handler, DESCRIBED_ONCE.get(route.api_key)
     if route.api_key in WHOLE_RULES:
         rules, max_items, handle_part = WHOLE_RULES[route.api_key]
     if not rules:
@@ -100,6 +110,9 @@ def handled_in_parts(
         raise AssertionError("a broker handles its requests itself")
 
     def handle(session: Session, request: Request[Message]) -> None:
+        if described is not None:
+            names: list[str] = getattr(request.message, described)
+            setattr(request.message, described, list(dict.fromkeys(names)))
         for rule in rules:
             parts = parts_of_lists(request.message, rule, max_items)
             if parts is not None:

@@ -13,7 +13,12 @@ from quorumd.errors import ErrorCode
 from quorumd.node.api.authorization import RequestAuthorization
 from quorumd.node.api.forwarding import decode_response
 from quorumd.node.broker.clients import BROKER_RULES
-from quorumd.node.broker.large_requests import BROKER_SPLIT_RULES, WHOLE_RULES, handled_in_parts
+from quorumd.node.broker.large_requests import (
+    BROKER_SPLIT_RULES,
+    DESCRIBED_ONCE,
+    WHOLE_RULES,
+    handled_in_parts,
+)
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.node.statistics import NodeStatistics
@@ -299,6 +304,18 @@ def test_too_many_partitions_for_a_transaction_are_refused(
     response = Requests(cluster).call(build(5), version_of(build))
     errors = [error for error, _ in errors_in(response)]
     assert errors == [invalid] * (10 if build is add_partitions else 1)
+
+
+@pytest.mark.parametrize("max_items", [1, 1000])
+@pytest.mark.parametrize("api_key", DESCRIBED_ONCE)
+def test_groups_and_transactions_are_described_once(api_key: ApiKey, max_items: int) -> None:
+    """A group with large members takes megabytes: 40,000 mentions of it fit into a request."""
+    (build,) = [each for each in BUILDERS if api_key == each(1).API_KEY]
+    repeated = build(3)
+    names: list[str] = getattr(repeated, DESCRIBED_ONCE[api_key])
+    names += names[:2]
+    once = Requests(started(), 1000).call(build(3), version_of(build))
+    assert Requests(started(), max_items).call(repeated, version_of(build)) == once
 
 
 def test_produce_without_acks_gets_no_response() -> None:
