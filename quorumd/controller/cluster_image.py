@@ -354,7 +354,8 @@ class ClusterImage:
         self._replace_topic_row(topic.id, old_row, new_row, changes)
 
     def load_partition(self, topic: Topic, number: int, partition: Partition) -> None:
-        """Add a new partition as `set_partition` does, but without undo entries: of an image that is being loaded."""
+        """Add a new partition, neither being reassigned nor with an ELR, as `set_partition` does, but without undo
+        entries: of an image that is being loaded."""
         partition.check()
         tp = partition.id = PartitionId(topic.id, number)
         topic.partitions[number] = partition

@@ -65,7 +65,8 @@ class PartitionIndex:
         return self.leader_counts.get(broker_id, 0)
 
     def load(self, tp: PartitionId, partition: Partition) -> None:
-        """Add a new partition as `update` does, but without undo entries: to an index without readers."""
+        """Add a new partition as `update` does, but without undo entries: to an index without readers. The partition
+        is not being reassigned and has no ELR."""
         numbers, leader = self._numbers, partition.leader
         numbers["partitions"] += 1
         if leader == NO_LEADER:
@@ -73,7 +74,7 @@ class PartitionIndex:
         else:
             self.leader_counts[leader] = self.leader_counts.get(leader, 0) + 1
         by_broker = self._partitions_by_broker
-        for broker_id in _holders(partition):
+        for broker_id in partition.isr:
             held = by_broker.get(broker_id)
             if held is None:
                 held = by_broker[broker_id] = {}
@@ -83,10 +84,6 @@ class PartitionIndex:
             electable = partition.electable_preferred_leader
             if electable != NO_LEADER:
                 self.rebalance_candidates.setdefault(electable, {})[tp] = tp
-        if partition.adding or partition.removing:
-            self.reassigning[tp] = None
-        if partition.elr:
-            self.with_elr[tp] = None
 
     def update(
         self, tp: PartitionId, before: Partition | None, after: Partition, changes: list[UndoEntry]

@@ -226,3 +226,21 @@ def test_partitions_of_a_removed_topic_are_not_loaded() -> None:
     subject.apply(decode_record(removal), [])
     assert not loader.load(frame)
     assert state(subject) == state(ClusterImage())
+
+
+def test_unusual_partitions_have_to_be_decoded() -> None:
+    new = PartitionRecord(1, TOPIC, [1, 2, 3], [2, 3], [], [], 2, 0, 5, 7, [TOPIC] * 3)
+    frame = encode_record(new, 2)
+    new.directories = [TOPIC] * 32
+    many_directories = encode_record(new, 2)
+    new.directories, new.eligible_leader_replicas = [TOPIC] * 3, [1]
+    with_elr = encode_record(new, 2)
+    new.eligible_leader_replicas, new.adding_replicas = None, [3]
+    reassigned = encode_record(new, 2)
+    unknown_version = frame[:2] + b"\x03" + frame[3:]
+    subject = image()
+    before, loader = state(subject), PartitionLoader(subject)
+    for unusual in (many_directories, with_elr, reassigned, unknown_version, frame[:30], frame[:-20]):
+        assert not loader.load(unusual)
+        assert not apply_frame(subject, unusual, [])
+    assert state(subject) == before

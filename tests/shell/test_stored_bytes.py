@@ -23,11 +23,11 @@ from tests.shell.test_tls_network import settings
 from tests.support.security.certificates import Certificates
 
 SIZE = 20_000_000
+"""More than the socket buffers of both ends."""
 HIGH_WATER = 64 * 1024
 """Bytes that a transport of asyncio may buffer before it pauses writing: the last piece comes after them."""
 TLS_BYTES = 1024
 """More than the records of a piece add."""
-"""More than the socket buffers of both ends."""
 PATTERN = bytes(range(251)) * (SIZE // 251 + 1)
 
 pytestmark = [
