@@ -37,3 +37,18 @@ def test_markdown_has_the_medians_of_both_systems() -> None:
         [" 90 ", " 400 "],
         [" 1.7 ", " 81.0 "],
     ]
+
+
+def test_memory_after_the_loads_has_a_target() -> None:
+    sample = Sample(300.0, 1.25, 0.5, 600.0, 0.25)
+    report = BrokerReport(
+        "compiled",
+        {Case("1", 1024, 10): {QUORUMD: [sample]}},
+        memory_mib={QUORUMD: 151.0},
+        first_record_s={QUORUMD: [0.4]},
+        caught_up={QUORUMD: [590.0]},
+        idle={QUORUMD: Idle(90.0, 0.017)},
+    )
+    assert report.missed() == ["after the loads: 151 MiB, the target is 150 MiB"]
+    report.memory_mib[QUORUMD] = 150.0
+    assert report.missed() == []
