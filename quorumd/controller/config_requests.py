@@ -47,7 +47,7 @@ _SUPPORTED = frozenset(
     }
 )
 MAX_CONFIGS: Final = 1_000
-"""Configs of one resource that a request may change; a resource of Kafka has at most a few hundred."""
+"""Configs of one resource that a request may change, or name to describe them; one of Kafka has a few hundred."""
 _TOO_MANY = RequestError(
     ErrorCode.INVALID_REQUEST,
     f"A request may change at most {MAX_CONFIGS} configs of a resource; send several requests.",

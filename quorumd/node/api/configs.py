@@ -11,6 +11,7 @@ from typing import Final
 
 from quorumd.controller.cluster_image import ALL_BROKERS, Resource
 from quorumd.controller.config_listing import list_config_resources
+from quorumd.controller.config_requests import MAX_CONFIGS
 from quorumd.controller.config_table import BROKER_CONFIGS, CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from quorumd.controller.configs import check_resource
 from quorumd.controller.effective_configs import (
@@ -38,15 +39,13 @@ _OTHER_RESOURCES = {
 }
 
 
-MAX_KEYS: Final = 1000
-"""Configs of one resource that a request may name; a resource of Kafka has at most a few hundred."""
 MAX_FORWARDED_WITH_OWN: Final = 100
 """Resources of a request that also names this node. Its static configs are added to the response of the leader, which
 is therefore decoded at once. Kafka's clients send such a request for one broker at a time."""
 _DUPLICATE: Final = (ErrorCode.INVALID_REQUEST, "The request names this resource more than once.")
 _TOO_MANY_KEYS: Final = (
     ErrorCode.INVALID_REQUEST,
-    f"A request may name at most {MAX_KEYS} configs of a resource.",
+    f"A request may name at most {MAX_CONFIGS} configs of a resource.",
 )
 _TOO_MANY: Final = (
     ErrorCode.INVALID_REQUEST,
@@ -149,7 +148,7 @@ class ConfigApis:
         refused = check_resource(image, resource)
         if refused is not None:
             return wire.DescribeConfigsResult(int(refused.error), refused.message, *resource)
-        if keys is not None and len(keys) > MAX_KEYS:
+        if keys is not None and len(keys) > MAX_CONFIGS:
             return wire.DescribeConfigsResult(*_TOO_MANY_KEYS, *resource)
         if requested.resource_type != ConfigResourceType.TOPIC or keys is not None:
             return wire.DescribeConfigsResult(0, None, *resource, self._entries(message, resource, keys))

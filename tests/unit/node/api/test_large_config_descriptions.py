@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from quorumd.controller.config_requests import MAX_CONFIGS
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
-from quorumd.node.api.configs import MAX_FORWARDED_WITH_OWN, MAX_KEYS
+from quorumd.node.api.configs import MAX_FORWARDED_WITH_OWN
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.messages.topic_record import TopicRecord
 from tests.support.node.recording_session import DecodingSession
@@ -68,7 +69,7 @@ def test_topics_of_a_request_share_equal_entries(with_topic: ConfigApiHarness) -
 
 @pytest.mark.parametrize("extra", [0, 1])
 def test_too_many_keys_of_a_resource_are_refused(with_topic: ConfigApiHarness, extra: int) -> None:
-    keys = [f"key-{number}" for number in range(MAX_KEYS + extra)]
+    keys = [f"key-{number}" for number in range(MAX_CONFIGS + extra)]
     session = with_topic.describe((TOPIC, "t"), keys=keys)
     with_topic.confirm()
     (result,) = session.responses[0].results

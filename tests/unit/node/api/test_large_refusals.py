@@ -10,8 +10,9 @@ import pytest
 from quorumd.errors import ErrorCode
 from quorumd.node.api.controller import ControllerApis
 from quorumd.node.api.error_responses import counted_error_responses
-from quorumd.node.sessions.error_pieces import ERRORS_AT_ONCE, LARGE, pieces_of
+from quorumd.node.sessions.error_pieces import ERRORS_AT_ONCE, pieces_of
 from quorumd.node.sessions.request_splitting import SPLIT_RULES, merge
+from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.apis import APIS, ApiKey, response_class
 from quorumd.protocol.codec import decode
@@ -23,7 +24,7 @@ from tests.support.node.recording_session import DecodingSession, RecordingSessi
 from tests.support.node.sample_requests import full_request
 
 WITH_LISTS = sorted(key for key, rule in SPLIT_RULES.items() if rule.request_path)
-MANY = LARGE + 1
+MANY = MAX_PARTITIONS_PER_PART + 1
 
 
 def error_of(message: Any, version: int) -> Any:
@@ -67,7 +68,7 @@ def test_pieces_have_few_items_and_all_of_them(key: int) -> None:
 
 
 def test_small_request_is_not_divided() -> None:
-    message = CreateTopicsRequest([CreatableTopic(str(number)) for number in range(LARGE)])
+    message = CreateTopicsRequest([CreatableTopic(str(number)) for number in range(MAX_PARTITIONS_PER_PART)])
     assert pieces_of(message, SPLIT_RULES[ApiKey.CREATE_TOPICS]) is None
 
 
