@@ -87,14 +87,18 @@ class MetadataApis:
             respond()
 
     def _response(self, listener: str, topics: list[MetadataResponseTopic]) -> MetadataResponse:
-        """Build the response with these topics and the unfenced brokers that have an endpoint of the listener."""
+        """Build the response with these topics and the unfenced brokers that have an endpoint of the listener, or
+        with this broker if all are fenced."""
         context = self._context
+        settings, registered = context.settings, context.metadata.image.brokers
+        unfenced = [each for each in sorted(registered) if not registered[each].is_fenced]
         brokers = [
-            MetadataResponseBroker(broker_id, found[0].host, found[0].port, found[1])
-            for broker_id in sorted(context.metadata.image.brokers)
-            if (found := context.endpoint(listener, broker_id)) is not None
+            MetadataResponseBroker(broker_id, endpoint.host, endpoint.port, registered[broker_id].rack)
+            # Without a broker, librdkafka forgets every address that it has, and does not connect again.
+            for broker_id in unfenced or [settings.broker_id]
+            if (endpoint := context.metadata.endpoint(broker_id, listener)) is not None
         ]
-        cluster_id = context.settings.cluster_id
+        cluster_id = settings.cluster_id
         return MetadataResponse(0, brokers, cluster_id, self._controller_id(), topics)
 
     def _controller_id(self) -> int:

@@ -218,6 +218,20 @@ def test_fenced_brokers_are_listed_on_request_only() -> None:
     assert [(each.broker_id, each.is_fenced) for each in both] == [(1, False), (2, True)]
 
 
+def test_broker_names_itself_once_all_are_fenced() -> None:
+    cluster = started(1, 2)
+    done: list[bool] = []
+    for broker in cluster.brokers.values():
+        broker.broker.shut_down(lambda: done.append(True))
+    cluster.run_until(lambda: len(done) == 2)
+    cluster.run_for(50.0)
+    assert all(broker.is_fenced for broker in cluster.controller.image.brokers.values())
+    for broker_id in (1, 2):
+        response = Client(cluster, broker_id).call(MetadataRequest([]))
+        assert [(each.node_id, each.port) for each in response.brokers] == [(broker_id, 9092)]
+        assert response.controller_id == -1
+
+
 def test_leader_is_named_once_its_log_is_open() -> None:
     cluster = started(1)
     client = Client(cluster)
