@@ -27,6 +27,10 @@ logger = logging.getLogger(__name__)
 
 TURN_BYTES: Final = 4 * 1024 * 1024
 """Bytes that a connection may read before the others get their turn."""
+ENCRYPTED_BYTES: Final = 256 * 1024
+"""Stored bytes that are read and encrypted at once: less than a block that the allocator returns to the system."""
+PROBE_BYTES: Final = 4096
+"""Waiting bytes that the loop gets, so that it reports when a full socket accepts more."""
 
 
 class LinkNetwork(Protocol):
@@ -203,8 +207,7 @@ class Link:
     def _send_directly(self, limit: int) -> int:
         """Send waiting bytes past the transport, and return their number.
 
-        0 if it has bytes to send before them, or if the socket accepts no more: then the transport, which gets the
-        next bytes, reports when it does.
+        0 if it has bytes to send before them, or if the socket accepts no more.
         """
         if self._tls is not None or self._transport.get_write_buffer_size():
             return 0
@@ -212,8 +215,15 @@ class Link:
 
     def _send_next(self) -> int:
         """Pass the next waiting bytes to the transport; return their number."""
-        chunk = self._waiting.take()
-        self._send(chunk)
+        if self._tls is not None:
+            chunk = self._waiting.take(ENCRYPTED_BYTES)
+            self._send(chunk)
+        else:
+            chunk = self._waiting.take(PROBE_BYTES)
+            # Writing pauses with the first byte that the socket does not accept, and resumes once it accepts it.
+            self._transport.set_write_buffer_limits(0)
+            self._transport.write(chunk)
+            self._transport.set_write_buffer_limits()
         return len(chunk)
 
     @property

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from typing import Final
-
 from quorumd.ports import StoredBytes
 from quorumd.runtime.disk import OsFile
-
-CHUNK_BYTES: Final = 256 * 1024
-"""Stored bytes that are read at once: less than a block that the allocator returns to the system."""
 
 
 class SendQueue:
@@ -36,13 +31,13 @@ class SendQueue:
         if isinstance(part, bytes):
             self.held_bytes += len(part)
 
-    def take(self) -> bytes:
-        """Remove and return the next bytes: a part, or CHUNK_BYTES of a stored one. Raises StorageError."""
+    def take(self, limit: int) -> bytes:
+        """Remove and return the next bytes of one part, at most `limit`. Raises StorageError."""
         part, begin = self._parts[0], self._read_bytes
         if isinstance(part, bytes):
-            chunk = part[begin:]
+            chunk = part[begin : begin + limit]
         else:
-            chunk = part.read(begin, min(CHUNK_BYTES, len(part) - begin))
+            chunk = part.read(begin, min(limit, len(part) - begin))
         self._remove(len(chunk))
         return chunk
 

@@ -13,7 +13,10 @@ import pytest
 from quorumd.errors import StorageError
 from quorumd.ports import File
 from quorumd.runtime.disk import OsFile
-from quorumd.runtime.send_queue import CHUNK_BYTES, SendQueue
+from quorumd.runtime.send_queue import SendQueue
+
+
+LIMIT = 1_000_000
 
 
 class Stored:
@@ -84,25 +87,25 @@ def in_file(tmp_path: Path) -> Iterator[InFile]:
 def test_parts_are_taken_in_order_and_counted() -> None:
     queue = SendQueue()
     assert not queue
-    stored, tail = Stored(CHUNK_BYTES + 3), b"tail"
+    stored, tail = Stored(LIMIT + 3), b"tail"
     queue.add(stored)
     queue.add(tail)
     assert (queue.unsent_bytes, queue.held_bytes) == (len(stored) + len(tail), len(tail))
-    assert len(queue.take()) == CHUNK_BYTES
+    assert len(queue.take(LIMIT)) == LIMIT
     assert (queue.unsent_bytes, queue.held_bytes) == (3 + len(tail), len(tail))
-    assert queue.take() == bytes(3)
-    assert queue.take() == tail
+    assert queue.take(LIMIT) == bytes(3)
+    assert [queue.take(3), queue.take(3)] == [b"tai", b"l"]
     assert (bool(queue), queue.unsent_bytes, queue.held_bytes) == (False, 0, 0)
 
 
 def test_cleared_queue_starts_with_the_first_byte_of_the_next_part() -> None:
     queue = SendQueue()
-    queue.add(Stored(2 * CHUNK_BYTES))
-    queue.take()
+    queue.add(Stored(2 * LIMIT))
+    queue.take(LIMIT)
     queue.clear()
     assert (bool(queue), queue.unsent_bytes, queue.held_bytes) == (False, 0, 0)
-    queue.add(Stored(2 * CHUNK_BYTES))
-    assert [len(queue.take()), len(queue.take())] == [CHUNK_BYTES, CHUNK_BYTES]
+    queue.add(Stored(2 * LIMIT))
+    assert [len(queue.take(LIMIT)), len(queue.take(LIMIT))] == [LIMIT, LIMIT]
     assert not queue
 
 
@@ -128,7 +131,7 @@ def test_a_full_socket_accepts_nothing(sockets: Sockets, in_file: InFile) -> Non
         pass
     unsent = queue.unsent_bytes
     assert 0 < unsent < len(in_file)
-    assert queue.take() == in_file.read(len(in_file) - unsent, unsent)
+    assert queue.take(LIMIT) == in_file.read(len(in_file) - unsent, unsent)
 
 
 def test_no_more_than_the_limit_is_sent(sockets: Sockets, in_file: InFile) -> None:
@@ -136,17 +139,17 @@ def test_no_more_than_the_limit_is_sent(sockets: Sockets, in_file: InFile) -> No
     for part in (in_file, b"tail"):
         queue.add(part)
     assert queue.send(sockets.near.fileno(), 5) == 5
-    assert queue.take() == in_file.read(5, len(in_file) - 5)
+    assert queue.take(LIMIT) == in_file.read(5, len(in_file) - 5)
     assert queue.send(sockets.near.fileno(), 3) == 3
     assert (queue.unsent_bytes, queue.held_bytes) == (1, 1)
-    assert queue.take() == b"l"
+    assert queue.take(LIMIT) == b"l"
 
 
 def test_what_cannot_be_sent_is_left_to_be_taken(sockets: Sockets, in_file: InFile) -> None:
     queue, socket = SendQueue(), sockets.near.fileno()
     queue.add(Stored(7))
     assert queue.send(socket, 7) == 0, "it is in no file"
-    assert queue.take() == bytes(7)
+    assert queue.take(LIMIT) == bytes(7)
     queue.add(in_file)
     in_file.file.truncate(2)
     assert queue.send(socket, 7) == 0, "the file is too short"
@@ -154,7 +157,7 @@ def test_what_cannot_be_sent_is_left_to_be_taken(sockets: Sockets, in_file: InFi
     sockets.far.close()
     queue.add(b"head")
     assert queue.send(socket, 7) == 0, "the connection has failed"
-    assert queue.take() == b"head"
+    assert queue.take(LIMIT) == b"head"
 
 
 def test_removed_bytes_are_not_sent(sockets: Sockets, in_file: InFile) -> None:
