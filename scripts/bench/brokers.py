@@ -1,8 +1,9 @@
 """Producing, consuming and catching up: nodes of quorumd and of stock Kafka, alternately, with the same client.
 
-Both clusters have three nodes with both roles, run all the time, and leave flushes to the operating system. The
-client is librdkafka in a separate process. Throughput is measured with a client that sends as fast as it can,
-latencies at a fixed rate. A consumer reads the same records of both systems again and again, in the same batches.
+Clusters have three nodes with both roles, and leave flushes to the operating system. One runs at a time, since idle
+nodes of Kafka took 0.1 to 0.4 of two cores from the other system. The client is librdkafka in a separate process.
+Throughput is measured with a client that sends as fast as it can, latencies at a fixed rate. A consumer reads the same
+records of both systems again and again, in the same batches.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import shutil
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -99,6 +99,9 @@ CASES = (
     *(Case(acks, 1024, 10, 1) for acks in ("1", "all")),
 )
 SHORT_CASES = (Case("all", 1024, 2),)
+WARM_UP = Case("all", 1024, 10)
+WARM_UP_TIMES = 8
+"""The warm-up consumes for this many times as long as a load: Kafka's rate rose for about 25 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ class BrokerReport:
     package: str
     cases: dict[Case, dict[str, list[Sample]]]
     memory_mib: dict[str, float] = field(default_factory=dict)
-    """The resident memory of the largest node after all loads, by system."""
+    """The resident memory of the largest node after all loads of a round, by system."""
     first_record_s: dict[str, list[float]] = field(default_factory=dict)
     """The time from the start of a single node with an empty directory to its first acknowledged record."""
     caught_up: dict[str, list[float]] = field(default_factory=dict)
@@ -270,35 +273,41 @@ def measure_brokers(
     if with_kafka:
         tools = kafka_tools()
         starts[KAFKA] = lambda home, nodes: KafkaBrokers(home, nodes, tools)
-    report = BrokerReport(package, {})
+    report = BrokerReport(package, {case: {name: [] for name in starts} for case in cases})
     for turn, (name, start) in itertools.product(range(rounds), starts.items()):
-        home = (directory / f"first-{name}-{turn}").resolve()
-        report.first_record_s.setdefault(name, []).append(first_record(start, home))
-    with ExitStack() as stack:
-        clusters = {}
-        for name, start in starts.items():
-            clusters[name] = start((directory / name).resolve(), NODES)
-            stack.callback(clusters[name].stop)
-            report.idle[name] = idle(clusters[name], IDLE_TIMES * seconds)
-        for case in cases:
-            systems = report.cases[case] = {name: [] for name in clusters}
-            for _ in range(rounds):
-                for name, cluster in clusters.items():
-                    systems[name].append(run_load(cluster, case, seconds))
-            rates = ", ".join(f"{name} {runs[-1].produced:,.0f}" for name, runs in systems.items())
-            echo(f"{case}, MB/s: {rates}")
-        for name, cluster in clusters.items():
-            report.memory_mib[name] = max(each.resident_mib() for each in cluster.processes)
-            report.caught_up[name] = [catch_up(cluster, seconds) for _ in range(rounds)]
-    shutil.rmtree(directory)
+        home = (directory / f"{name}-{turn}").resolve()
+        report.first_record_s.setdefault(name, []).append(first_record(start, home / "first"))
+        cluster = start(home / "nodes", NODES)
+        try:
+            if name not in report.idle:
+                report.idle[name] = idle(cluster, IDLE_TIMES * seconds)
+            warm_up(cluster, seconds)
+            for case in cases:
+                run = run_load(cluster, case, seconds)
+                report.cases[case][name].append(run)
+                echo(f"{name}, {case}: {run.produced:,.0f} MB/s produced, {run.consumed:,.0f} MB/s consumed")
+            resident_mib = max(each.resident_mib() for each in cluster.processes)
+            report.memory_mib[name] = max(resident_mib, report.memory_mib.get(name, 0.0))
+            report.caught_up.setdefault(name, []).append(catch_up(cluster, seconds))
+        finally:
+            cluster.stop()
+        shutil.rmtree(home)
     return report
 
 
-def run_load(cluster: BrokerCluster, case: Case, seconds: float) -> Sample:
-    """Produce at full speed, consume other records in full batches, and measure latencies at a fixed rate."""
+def warm_up(cluster: BrokerCluster, seconds: float) -> None:
+    """Produce and consume without measuring: Kafka compiles what runs often."""
+    job = _job(cluster, WARM_UP, seconds)
+    for action, times in (("produce", 1), ("fill", 1), ("consume", WARM_UP_TIMES)):
+        run_client({**job, "action": action, "seconds": times * seconds})
+    delete_topic(cluster, job["topic"])
+
+
+def _job(cluster: BrokerCluster, case: Case, seconds: float) -> dict[str, Any]:
+    """Create a topic for a load; return the parameters of the client but for its action."""
     topic = f"bench-{time.monotonic_ns()}"
     create_topic(cluster, topic, case.partitions, case.replicas)
-    job = {
+    return {
         "bootstrap": cluster.bootstrap,
         "topic": topic,
         "acks": case.acks,
@@ -312,9 +321,14 @@ def run_load(cluster: BrokerCluster, case: Case, seconds: float) -> Sample:
         "records": case.stored_records,
     }
 
+
+def run_load(cluster: BrokerCluster, case: Case, seconds: float) -> Sample:
+    """Produce at full speed, consume other records in full batches, and measure latencies at a fixed rate."""
+    job = _job(cluster, case, seconds)
+
     def run(action: str) -> tuple[dict[str, Any], float]:
         """Return the client's results, and the CPU time of all nodes. The disk is idle at first: it would otherwise
-        still write what was produced before, to the other system too."""
+        still write what was produced before."""
         os.sync()
         before = cpu_seconds(cluster.processes)
         found = run_client({**job, "action": action})
@@ -324,7 +338,7 @@ def run_load(cluster: BrokerCluster, case: Case, seconds: float) -> Sample:
     run("fill")
     consumed, consume_cpu = run("consume")
     paced, _ = run("pace")
-    delete_topic(cluster, topic)
+    delete_topic(cluster, job["topic"])
     return Sample(
         produced["bytes"] / MB / produced["seconds"],
         paced["p99_ms"],
