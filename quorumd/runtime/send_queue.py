@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+
 from quorumd.ports import StoredBytes
 from quorumd.runtime.disk import OsFile
 

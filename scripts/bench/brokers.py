@@ -2,8 +2,8 @@
 
 Clusters have three nodes with both roles, and leave flushes to the operating system. One runs at a time, since idle
 nodes of Kafka took 0.1 to 0.4 of two cores from the other system. The client is librdkafka in a separate process.
-Throughput is measured with a client that sends as fast as it can, latencies at a fixed rate. A consumer reads the same
-records of both systems again and again, in the same batches.
+Throughput is measured with a client that sends as fast as it can, latencies at a fixed rate. A consumer reads the
+same records of both systems again and again, in the same batches.
 """
 
 from __future__ import annotations

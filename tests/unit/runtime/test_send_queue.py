@@ -15,7 +15,6 @@ from quorumd.ports import File
 from quorumd.runtime.disk import OsFile
 from quorumd.runtime.send_queue import SendQueue
 
-
 LIMIT = 1_000_000
 
 
