@@ -149,10 +149,12 @@ def _add(index: AclIndex, acl: Acl, changes: list[UndoEntry]) -> None:
     _count(_inner(index.rights, acl.right, changes), acl.pattern, 1, changes)
     network = network_of(acl.host)
     if network is not None:
-        _count_length(index.range_lengths, network.version, network.prefixlen, 1, changes)
+        length = (network.version, network.prefixlen)
+        _count_length(index.range_lengths, index.range_counts, length, 1, changes)
     is_new = _count(index.counts, acl.pattern, 1, changes) == 1
     if acl.pattern_type == PatternType.PREFIXED and is_new:
-        _count_length(index.prefix_lengths, acl.resource_type, len(acl.name), 1, changes)
+        length = (acl.resource_type, len(acl.name))
+        _count_length(index.prefix_lengths, index.prefix_counts, length, 1, changes)
 
 
 def _drop(index: AclIndex, acl: Acl, changes: list[UndoEntry]) -> None:
@@ -170,10 +172,12 @@ def _drop(index: AclIndex, acl: Acl, changes: list[UndoEntry]) -> None:
     _forget_if_empty(index.rights, acl.right, changes)
     network = network_of(acl.host)
     if network is not None:
-        _count_length(index.range_lengths, network.version, network.prefixlen, -1, changes)
+        length = (network.version, network.prefixlen)
+        _count_length(index.range_lengths, index.range_counts, length, -1, changes)
     is_last = _count(index.counts, acl.pattern, -1, changes) == 0
     if acl.pattern_type == PatternType.PREFIXED and is_last:
-        _count_length(index.prefix_lengths, acl.resource_type, len(acl.name), -1, changes)
+        length = (acl.resource_type, len(acl.name))
+        _count_length(index.prefix_lengths, index.prefix_counts, length, -1, changes)
 
 
 def _inner(outer: dict[K, dict[L, V]], key: K, changes: list[UndoEntry]) -> dict[L, V]:
@@ -199,12 +203,25 @@ def _count(counts: dict[K, int], key: K, change: int, changes: list[UndoEntry]) 
 
 
 def _count_length(
-    lengths: dict[int, Lengths], kind: int, length: int, change: int, changes: list[UndoEntry]
+    lengths: dict[int, Lengths],
+    counts: dict[tuple[int, int], int],
+    key: tuple[int, int],
+    change: int,
+    changes: list[UndoEntry],
 ) -> None:
-    counts = dict(lengths.get(kind, ()))
-    counts[length] = counts.get(length, 0) + change
-    left = tuple(sorted(((each, count) for each, count in counts.items() if count), reverse=True))
-    assign(lengths, kind, left, changes)
+    """Change the count of a kind's length. `lengths` changes only with the first and the last of a length: names may
+    have hundreds of lengths."""
+    was_known = key in counts
+    is_known = _count(counts, key, change, changes) > 0
+    if is_known == was_known:
+        return
+    kind, length = key
+    left = list(lengths.get(kind, ()))
+    if is_known:
+        left.append(length)
+    else:
+        left.remove(length)
+    assign(lengths, kind, tuple(sorted(left, reverse=True)), changes)
 
 
 _REPLAY: Final[dict[type, Callable[[SecurityState, Any, list[UndoEntry]], None]]] = {

@@ -86,8 +86,8 @@ Pattern = tuple[int, int, str]
 """Resource type, pattern type, name."""
 Right = tuple[int, str, str, int, int]
 """Resource type, principal, host as `host_key`, operation, permission."""
-Lengths = tuple[tuple[int, int], ...]
-"""Lengths of prefixes, longest first, each with the number of prefixes."""
+Lengths = tuple[int, ...]
+"""Lengths of prefixes, longest first."""
 
 
 class AclEntry(NamedTuple):
@@ -179,7 +179,16 @@ _PERMISSIONS: Final = frozenset(int(each) for each in Permission)
 class AclIndex:
     """All ACLs of a cluster."""
 
-    __slots__ = ("acls", "counts", "entries", "prefix_lengths", "range_lengths", "rights")
+    __slots__ = (
+        "acls",
+        "counts",
+        "entries",
+        "prefix_counts",
+        "prefix_lengths",
+        "range_counts",
+        "range_lengths",
+        "rights",
+    )
 
     def __init__(self) -> None:
         self.acls: dict[KafkaUuid, Acl] = {}
@@ -192,8 +201,12 @@ class AclIndex:
         """The number of ACLs with a right by pattern: which resources of a type a client may access."""
         self.prefix_lengths: dict[int, Lengths] = {}
         """The lengths of the prefixes of names by resource type."""
+        self.prefix_counts: dict[tuple[int, int], int] = {}
+        """The number of prefixes by resource type and length."""
         self.range_lengths: dict[int, Lengths] = {}
-        """The lengths of the networks' prefixes by version of IP, with the number of ACLs."""
+        """The lengths of the networks' prefixes by version of IP."""
+        self.range_counts: dict[tuple[int, int], int] = {}
+        """The number of ACLs by version of IP and length of the network's prefix."""
 
     def patterns_of(self, resource_type: int, name: str) -> Iterator[Pattern]:
         """Iterate over the patterns with ACLs that apply to a resource.
@@ -208,7 +221,7 @@ class AclIndex:
             pattern = (resource_type, int(PatternType.LITERAL), WILDCARD)
             if pattern in counts:
                 yield pattern
-        for length, _ in self.prefix_lengths.get(resource_type, ()):
+        for length in self.prefix_lengths.get(resource_type, ()):
             if length <= len(name):
                 pattern = (resource_type, int(PatternType.PREFIXED), name[:length])
                 if pattern in counts:
@@ -261,7 +274,7 @@ def _networks_around(host: str, lengths_of_ipv4: Lengths, lengths_of_ipv6: Lengt
     if host == "0.0.0.0":
         return ()
     lengths = lengths_of_ipv4 if address.version == 4 else lengths_of_ipv6
-    return tuple(str(ip_network((address, length), strict=False)) for length, _ in lengths)
+    return tuple(str(ip_network((address, length), strict=False)) for length in lengths)
 
 
 @lru_cache(maxsize=1024)

@@ -20,6 +20,7 @@ from quorumd.security.acls import (
     WILDCARD,
     AclEntry,
     AclIndex,
+    Lengths,
     Operation,
     Pattern,
     PatternType,
@@ -174,7 +175,7 @@ class Authorizer:
         allowed = _patterns_with(index, client, operation, resource_type, Permission.ALLOW)
         if any(everything in each for each in allowed):
             return True
-        lengths = [length for length, _ in index.prefix_lengths.get(resource_type, ())]
+        lengths = index.prefix_lengths.get(resource_type, ())
         return any(not _is_dominated(pattern, denied, lengths) for each in allowed for pattern in each)
 
 
@@ -204,7 +205,7 @@ def _applies(entry: AclEntry, operation: int) -> bool:
     return operation == Operation.DESCRIBE_CONFIGS and own in _IMPLY_DESCRIBE_CONFIGS
 
 
-def _is_dominated(pattern: Pattern, denied: list[dict[Pattern, int]], lengths: list[int]) -> bool:
+def _is_dominated(pattern: Pattern, denied: list[dict[Pattern, int]], lengths: Lengths) -> bool:
     """Whether denied patterns cover everything that this pattern allows. `lengths` are those of all prefixes."""
     resource_type, pattern_type, name = pattern
     prefixed = int(PatternType.PREFIXED)

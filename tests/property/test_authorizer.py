@@ -40,7 +40,7 @@ def contents(state: SecurityState) -> tuple[object, ...]:
         {kind: each for kind, each in some.items() if each}
         for some in (index.prefix_lengths, index.range_lengths)
     ]
-    return index.acls, index.counts, entries, rights, *lengths
+    return index.acls, index.counts, index.prefix_counts, index.range_counts, entries, rights, *lengths
 
 
 @pytest.mark.parametrize("seed", range(100))

@@ -42,10 +42,12 @@ class AclIndexHasEveryAcl:
         prefixes = Counter(
             (kind, len(name)) for kind, pattern_type, name in counts if pattern_type == PREFIXED
         )
-        self._compare(node_id, "lengths of prefixes", _by_length(index.prefix_lengths), prefixes)
+        self._compare(node_id, "numbers of prefixes", index.prefix_counts, prefixes)
+        self._compare(node_id, "lengths of prefixes", _lengths(index.prefix_lengths), sorted(prefixes))
         networks = [network for acl in acls if (network := network_of(acl.host)) is not None]
         ranges = Counter((network.version, network.prefixlen) for network in networks)
-        self._compare(node_id, "lengths of ranges", _by_length(index.range_lengths), ranges)
+        self._compare(node_id, "numbers of ranges", index.range_counts, ranges)
+        self._compare(node_id, "lengths of ranges", _lengths(index.range_lengths), sorted(ranges))
 
     def _compare(self, node_id: int, kind: str, found: object, expected: object) -> None:
         if found != expected:
@@ -53,5 +55,5 @@ class AclIndexHasEveryAcl:
             raise InvariantViolation(self.invariant, text)
 
 
-def _by_length(lengths: dict[int, Lengths]) -> dict[tuple[int, int], int]:
-    return {(kind, length): count for kind, counted in lengths.items() for length, count in counted}
+def _lengths(lengths: dict[int, Lengths]) -> list[tuple[int, int]]:
+    return sorted((kind, length) for kind, some in lengths.items() for length in some)

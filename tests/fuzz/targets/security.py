@@ -285,7 +285,7 @@ def _match_hosts(data: bytes) -> None:
     allowed, _, host = data.decode(errors="replace").partition("\n")
     is_valid_range(allowed)
     index = AclIndex()
-    index.range_lengths = {4: ((8, 1),), 6: ((10, 1),)}
+    index.range_lengths = {4: (8,), 6: (10,)}
     index.host_keys(java_host(host))
     host_key(allowed)
     host_of_peer(host)

@@ -43,11 +43,13 @@ def test_index_with_every_acl_passes() -> None:
         lambda index: index.entries[PAY, AMY].update({"10.0.0.1": (ENTRY,)}),
         lambda index: index.rights.clear(),
         lambda index: index.rights[TOPIC, AMY, "*", READ, ALLOW].update({PAY: 2}),
-        lambda index: index.range_lengths.update({4: ((8, 1),)}),
+        lambda index: index.range_lengths.update({4: (8,)}),
+        lambda index: index.range_counts.update({(4, 8): 1}),
         lambda index: index.counts.update({PAY: 7}),
         lambda index: index.counts.pop(PAY),
         lambda index: index.prefix_lengths.clear(),
-        lambda index: index.prefix_lengths.update({TOPIC: ((3, 2),)}),
+        lambda index: index.prefix_lengths.update({TOPIC: (4, 3)}),
+        lambda index: index.prefix_counts.update({(TOPIC, 3): 2}),
     ],
 )
 def test_index_that_differs_from_the_acls_is_found(spoil: Callable[[AclIndex], object]) -> None:
