@@ -10,6 +10,7 @@
     routes                the handler of each API, the origin of a request and the session that it responds through
     stepped_task          runs the steps of a generator in slices
     response_task         builds and encodes a large response in slices
+    encoded_items         a response with a long list, encoded piece by piece
     response_errors       the error codes in a response; responses with nothing but an error
     throttle_time         the throttle time in an encoded response
     config_resource_type  the types of resources that have configs

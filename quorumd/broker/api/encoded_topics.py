@@ -7,20 +7,18 @@ memory as objects than as bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import Struct
 
 from quorumd.protocol.codec import encode
 from quorumd.protocol.connection import Request, encode_response
+from quorumd.protocol.encoded_items import array_length
 from quorumd.protocol.messages.metadata_response import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from quorumd.protocol.primitives import write_uvarint
 from quorumd.protocol.wire import Message
 
 _FLEXIBLE_SINCE = 9
-_INT32 = Struct(">i")
 
 
 class EncodedTopics:
@@ -96,12 +94,7 @@ def _header_bytes(version: int) -> int:
 
 
 def _array_length(count: int, version: int) -> bytes:
-    """Encode the length of an array."""
-    if version < _FLEXIBLE_SINCE:
-        return _INT32.pack(count)
-    out = bytearray()
-    write_uvarint(out, count + 1)
-    return bytes(out)
+    return array_length(count, version >= _FLEXIBLE_SINCE)
 
 
 def _trailer_bytes(version: int) -> int:

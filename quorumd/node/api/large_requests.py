@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from itertools import repeat
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from quorumd.controller.controller import Controller
 from quorumd.controller.preparation import Preparation
 from quorumd.controller.request_context import WHOLE_REQUEST, PartContext
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, UnsupportedVersion
 from quorumd.node.api.forwarding import READ_ONLY_APIS, ResponseHook
 from quorumd.node.api.purgatory import ResponsePurgatory, is_forwarded
 from quorumd.node.leader_role import LeaderRole
@@ -20,6 +20,7 @@ from quorumd.node.sessions.request_splitting import SPLIT_RULES, RequestPart, Sp
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.connection import Request
+from quorumd.protocol.encoded_items import EncodedItems
 from quorumd.protocol.response_task import ResponseTask, begin_response, built
 from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
@@ -122,10 +123,16 @@ def _request_of_part(whole: Request[Message], message: Message) -> Request[Messa
     return Request(whole.api_key, whole.api_version, whole.correlation_id, whole.client_id, message, b"", 0)
 
 
+DESCRIPTIONS_AT_ONCE: Final = 2
+"""Parts of a request with `SplitRule.describes` that wait for their responses: one read may confirm all of them, and
+all are then described in one iteration of the event loop."""
+
+
 class SplitRequestTask:
     """A `SlicedTask` that executes one part per iteration of the event loop.
 
-    The response is sent once every part has one. `not_leader(no_effect)` is called instead if this node no longer
+    The response is sent once every part has one. `is_done` is also True while no further part may wait for its
+    response, and the task begins again then. `not_leader(no_effect)` is called instead if this node no longer
     leads; `no_effect` is True if no part had an effect. Preparations advance by `max_partitions`.
     """
 
@@ -152,7 +159,10 @@ class SplitRequestTask:
         self._parts: list[RequestPart] = []
         """The parts whose execution has begun."""
         self._responses: dict[int, Message | None] = {}
-        """By part; None if it gets no response, as a Produce with acks=0."""
+        """By part; None if it gets no response, as a Produce with acks=0, or if it is encoded."""
+        self._encoded = EncodedItems(request, rule.response_path[0]) if rule.describes else None
+        self._is_paused = False
+        self._has_all_parts = False
         self._preparation: Preparation | None = None
         """The preparation of the last part."""
         self._is_over = False
@@ -173,7 +183,7 @@ class SplitRequestTask:
             try:
                 part = next(self._remaining)
             except StopIteration:
-                self.is_done = True
+                self.is_done = self._has_all_parts = True
                 self._respond_if_whole()
                 return 1
             if part is None:
@@ -195,15 +205,35 @@ class SplitRequestTask:
         whole, number = self._request, len(self._parts) - 1
         part = _request_of_part(whole, self._parts[number].message)
         self._execute(_PartSession(self._session, self, number), part, context)
+        waiting = len(self._parts) - len(self._responses)
+        if self._encoded is not None and not self._is_over and waiting >= DESCRIPTIONS_AT_ONCE:
+            self.is_done = self._is_paused = True
 
     def part_responded(self, number: int, response: Message | None) -> None:
+        if self._is_over:
+            return
+        if self._encoded is not None and response is not None:
+            try:
+                self._encoded.add(response)
+            except (UnsupportedVersion, ValueError):
+                # The session cannot encode it either; it logs the error and closes the connection.
+                self.cancel()
+                self._session.respond(self._request, response)
+                return
+            response = None
         self._responses[number] = response
+        if self._is_paused:
+            self.is_done = self._is_paused = False
+            self._scheduler.begin(self)
         self._respond_if_whole()
 
     def _respond_if_whole(self) -> None:
-        if not self.is_done or self._is_over or len(self._responses) < len(self._parts):
+        if not self._has_all_parts or self._is_over or len(self._responses) < len(self._parts):
             return
         request = self._request
+        if self._encoded is not None:
+            self._session.respond_encoded(request, self._encoded.take_response())
+            return
         responses = [self._responses[number] for number in range(len(self._parts))]
         whole = [response for response in responses if response is not None]
         if len(whole) < len(responses):

@@ -4,13 +4,11 @@ Each part is planned and appended atomically like a request of its own; other wo
 admin APIs guarantee no more: every topic, partition or resource has its own result. Some items stay in the same part:
 a topic with all its new partitions, and items with the same name, which are an error: if there are many, they are
 divided so that each part still has two of them. Duplicate partitions in different parts are planned one after the
-other. Limits on the whole request, such as the number of new partitions,
-are computed before it is split and passed to the planner of each part.
+other. Limits on the whole request, such as the number of new partitions, are computed before it is split.
 
 The records of a reassignment or election are the same as without splitting, except for the effects of other requests
-between two parts: each part is planned against the image at its time. If leadership is lost between two parts,
-the earlier parts may have taken effect and the later ones have not; the client gets NOT_CONTROLLER, as for a batch
-whose commit is unknown, and retries the request.
+between two parts: each part is planned against the image at its time. If leadership is lost between two parts, the
+earlier ones may have taken effect; the client gets NOT_CONTROLLER, as if the commit of a batch is unknown.
 """
 
 from __future__ import annotations
@@ -50,9 +48,8 @@ _RESOURCE_COST = 2
 """Cost of changing one config of one resource, in changed partitions."""
 _CONFIGS_PER_CHANGE = 4
 """Further configs of a resource that can be changed in the time of one changed partition."""
-_DESCRIBE_COST = 8
+_DESCRIBE_COST = 16
 """Cost of describing the configs of one resource, in changed partitions."""
-
 _KEYS_PER_CHANGE = 100
 """Names of configs that can be compared in the time of one changed partition."""
 
@@ -91,6 +88,9 @@ class SplitRule(NamedTuple):
     """The items of each part, with the ids of what each item selects."""
     changes: Callable[[Controller, Message], int] | None = None
     """The number of partitions that a request without items changes; each part is the whole request with a limit."""
+
+    describes: bool = False
+    """Whether items get kilobytes of response: few parts wait for their read at once, and each is encoded alone."""
 
     @property
     def is_plain(self) -> bool:
@@ -465,7 +465,9 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
     ),
     ApiKey.ALTER_CONFIGS: _ALTER_CONFIGS,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _ALTER_CONFIGS,
-    ApiKey.DESCRIBE_CONFIGS: SplitRule(("resources",), ("results",), _description_cost, _resource, first_two),
+    ApiKey.DESCRIBE_CONFIGS: SplitRule(
+        ("resources",), ("results",), _description_cost, _resource, first_two, describes=True
+    ),
     ApiKey.ALTER_PARTITION: SplitRule(("topics", "partitions"), ("topics", "partitions")),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: SplitRule(("topics", "partitions"), ("responses", "partitions")),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: SplitRule(

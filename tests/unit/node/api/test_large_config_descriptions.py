@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from quorumd.controller.config_requests import MAX_CONFIGS
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.node.api.configs import MAX_FORWARDED_WITH_OWN
+from quorumd.node.api.large_requests import DESCRIPTIONS_AT_ONCE
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.node.recording_session import DecodingSession
+from tests.support.node.recording_session import DecodingSession, RecordingSession
 from tests.unit.node.api.test_configs import (
     BROKER,
     CLIENT_METRICS,
@@ -65,6 +68,65 @@ def test_topics_of_a_request_share_equal_entries(with_topic: ConfigApiHarness) -
     assert first.configs is second.configs
     assert [each.name for each in first.configs] == [each.name for each in with_own.configs]
     assert first.configs != with_own.configs
+
+
+def topics_with_own_configs(harness: ConfigApiHarness, count: int) -> list[tuple[int, str]]:
+    names = [f"t{number}" for number in range(count)]
+    for number, name in enumerate(names):
+        harness.image.apply(TopicRecord(name, KafkaUuid((number + 1).to_bytes(16, "big"))), [])
+        harness.image.set_config((TOPIC, name), "retention.ms", str(number), [])
+    return [(TOPIC, name) for name in names]
+
+
+def take_turns(harness: ConfigApiHarness) -> None:
+    while harness.turns:
+        harness.turns.pop(0)()
+
+
+def test_few_parts_are_described_when_a_read_is_confirmed(harness: ConfigApiHarness) -> None:
+    """Followers that respond late confirm all reads together: without a bound, all parts would be described in one
+    iteration of the event loop."""
+    topics = topics_with_own_configs(harness, MAX_PARTITIONS_PER_PART)
+    session = harness.describe(*topics, session=DecodingSession())
+    rounds = 0
+    while not session.responses:
+        take_turns(harness)
+        assert 0 < len(harness.reads) <= DESCRIPTIONS_AT_ONCE
+        harness.confirm()
+        rounds += 1
+    assert rounds > 2
+    (response,) = session.responses
+    assert [(each.resource_type, each.resource_name) for each in response.results] == topics
+    assert {each.error_code for each in response.results} == {0}
+
+
+def test_descriptions_need_hardly_more_memory_than_their_bytes(harness: ConfigApiHarness) -> None:
+    """The objects of ten thousand topics with different configs took 190 MB."""
+    topics = topics_with_own_configs(harness, 8 * MAX_PARTITIONS_PER_PART)
+    session = RecordingSession()
+    tracemalloc.start()
+    try:
+        harness.describe(*topics, session=session)
+        tracemalloc.reset_peak()
+        before, _ = tracemalloc.get_traced_memory()
+        while not session.responses:
+            take_turns(harness)
+            harness.confirm()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    (encoded,) = session.responses
+    assert peak - before <= 2.5 * len(encoded), "the pieces and, for a moment, the whole"
+
+
+def test_cancelled_descriptions_end(harness: ConfigApiHarness) -> None:
+    session = harness.describe(*topics_with_own_configs(harness, MAX_PARTITIONS_PER_PART))
+    take_turns(harness)
+    (cancel,) = session.on_unblocked
+    cancel()
+    harness.confirm()
+    take_turns(harness)
+    assert (session.responses, harness.reads) == ([], [])
 
 
 @pytest.mark.parametrize("extra", [0, 1])
