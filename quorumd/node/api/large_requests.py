@@ -16,7 +16,8 @@ from quorumd.node.api.forwarding import READ_ONLY_APIS, ResponseHook
 from quorumd.node.api.purgatory import ResponsePurgatory, is_forwarded
 from quorumd.node.leader_role import LeaderRole
 from quorumd.node.sessions.error_pieces import ERRORS_AT_ONCE, pieces_of
-from quorumd.node.sessions.request_splitting import SPLIT_RULES, RequestPart, SplitRule, merge, parts_of
+from quorumd.node.sessions.request_splitting import SPLIT_RULES, RequestPart, SplitRule, parts_of
+from quorumd.node.sessions.response_merging import merge
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.connection import Request

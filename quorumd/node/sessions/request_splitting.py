@@ -38,7 +38,7 @@ from quorumd.protocol.messages.delete_topics_request import DeleteTopicState
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsResource
 from quorumd.protocol.messages.elect_leaders_request import TopicPartitions
 from quorumd.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsTopics
-from quorumd.protocol.wire import Message, MessageStruct
+from quorumd.protocol.wire import Message
 
 _REMOVALS_PER_CHANGE = 8
 """Partitions of a topic that can be removed in the time of one change."""
@@ -356,39 +356,6 @@ def _copy_of_listed(message: Message, rule: SplitRule, group: Iterable[_Listed])
     for field, items in lists.items():
         setattr(part, field, items)
     return part
-
-
-def merge(rule: SplitRule, parts: Sequence[RequestPart], responses: Sequence[Message]) -> Message:
-    """Merge the responses to the parts. A top-level error of a part is the result of the whole request."""
-    for response in responses:
-        if getattr(response, "error_code", 0):
-            return response
-    whole = copy(responses[0])
-    path = rule.response_path
-    if path:
-        items: list[object] = []
-        for part, response in zip(parts, responses, strict=True):
-            _append_merged(items, getattr(response, path[0]), path[1:], part.continued)
-        setattr(whole, path[0], items)
-    if hasattr(whole, "throttle_time_ms"):  # not WriteTxnMarkers, which only brokers send
-        whole.throttle_time_ms = max(getattr(response, "throttle_time_ms", 0) for response in responses)
-    return whole
-
-
-def _append_merged(
-    items: list[object], following: Sequence[object], path: Sequence[str], continued: int
-) -> None:
-    """Append the following items; the first of them may continue the last item."""
-    if continued and path and items and following and _equal_except(items[-1], following[0], path[0]):
-        _append_merged(getattr(items[-1], path[0]), getattr(following[0], path[0]), path[1:], continued - 1)
-        following = following[1:]
-    items += following
-
-
-def _equal_except(item: object, other: object, except_field: str) -> bool:
-    """Whether both items are equal apart from the field `except_field`: a response need not contain all items."""
-    assert isinstance(item, MessageStruct)
-    return all(name == except_field or getattr(item, name) == getattr(other, name) for name in item.FIELDS)
 
 
 class _NamesResource(Protocol):

@@ -19,8 +19,8 @@ from quorumd.node.sessions.request_splitting import (
     SPLIT_RULES,
     RequestPart,
     SplitRule,
-    merge,
 )
+from quorumd.node.sessions.response_merging import merge
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.apis import ApiKey, request_class, response_class
 from quorumd.protocol.codec import decode, encode
