@@ -17,7 +17,7 @@ from quorumd.node.api.purgatory import ResponsePurgatory, is_forwarded
 from quorumd.node.leader_role import LeaderRole
 from quorumd.node.sessions.error_pieces import ERRORS_AT_ONCE, pieces_of
 from quorumd.node.sessions.request_splitting import SPLIT_RULES, RequestPart, SplitRule, parts_of
-from quorumd.node.sessions.response_merging import merge
+from quorumd.node.sessions.response_merging import MergedResponse
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.connection import Request
@@ -78,16 +78,16 @@ class LargeRequests:
     def _errors(
         self, request: Request[Message], rule: SplitRule, pieces: Iterator[RequestPart]
     ) -> Generator[None, None, Message]:
-        parts, responses = [], []
+        merged = MergedResponse(rule)
         for piece in pieces:
             part = _request_of_part(request, piece.message)
-            parts.append(piece)
-            responses.append(self._purgatory.error_response(part, ErrorCode.NOT_CONTROLLER))
-            if getattr(responses[-1], "error_code", 0):
+            response = self._purgatory.error_response(part, ErrorCode.NOT_CONTROLLER)
+            merged.add(piece, response)
+            if getattr(response, "error_code", 0):
                 # The error is that of the whole request.
                 break
             yield from repeat(None, ERRORS_AT_ONCE)
-        return merge(rule, parts, responses)
+        return merged.result()
 
     def _begin(
         self,
@@ -160,14 +160,17 @@ class SplitRequestTask:
         self._parts: list[RequestPart] = []
         """The parts whose execution has begun."""
         self._responses: dict[int, Message | None] = {}
-        """By part; None if it gets no response, as a Produce with acks=0, or if it is encoded."""
+        """By part, those that are not merged yet; None if there is none, as to a Produce with acks=0."""
+        self._merged_parts = 0
+        self._merged = MergedResponse(rule)
         self._encoded = EncodedItems(request, rule.response_path[0]) if rule.describes else None
+        self._has_response = True
         self._is_paused = False
         self._has_all_parts = False
         self._preparation: Preparation | None = None
         """The preparation of the last part."""
         self._is_over = False
-        """Whether the request was refused or cancelled."""
+        """Whether the request has its response, was refused or cancelled."""
 
     def cancel(self) -> None:
         """Execute no further parts: the request has a response, or its connection is closed."""
@@ -206,45 +209,49 @@ class SplitRequestTask:
         whole, number = self._request, len(self._parts) - 1
         part = _request_of_part(whole, self._parts[number].message)
         self._execute(_PartSession(self._session, self, number), part, context)
-        waiting = len(self._parts) - len(self._responses)
+        waiting = len(self._parts) - self._merged_parts
         if self._encoded is not None and not self._is_over and waiting >= DESCRIPTIONS_AT_ONCE:
             self.is_done = self._is_paused = True
 
     def part_responded(self, number: int, response: Message | None) -> None:
         if self._is_over:
             return
-        if self._encoded is not None and response is not None:
+        self._responses[number] = response
+        while self._merged_parts in self._responses and not self._is_over:
+            self._merge(self._responses.pop(self._merged_parts))
+        if self._is_paused and not self._is_over:
+            self.is_done = self._is_paused = False
+            self._scheduler.begin(self)
+        self._respond_if_whole()
+
+    def _merge(self, response: Message | None) -> None:
+        """Add the response to the next part to that to the request."""
+        part = self._parts[self._merged_parts]
+        self._merged_parts += 1
+        if response is None:
+            self._has_response = False
+        elif self._encoded is None:
+            self._merged.add(part, response)
+        else:
             try:
                 self._encoded.add(response)
             except (UnsupportedVersion, ValueError):
                 # The session cannot encode it either; it logs the error and closes the connection.
                 self.cancel()
                 self._session.respond(self._request, response)
-                return
-            response = None
-        self._responses[number] = response
-        if self._is_paused:
-            self.is_done = self._is_paused = False
-            self._scheduler.begin(self)
-        self._respond_if_whole()
 
     def _respond_if_whole(self) -> None:
-        if not self._has_all_parts or self._is_over or len(self._responses) < len(self._parts):
+        if not self._has_all_parts or self._is_over or self._merged_parts < len(self._parts):
             return
-        request = self._request
-        if self._encoded is not None:
-            self._session.respond_encoded(request, self._encoded.take_response())
-            return
-        responses = [self._responses[number] for number in range(len(self._parts))]
-        whole = [response for response in responses if response is not None]
-        if len(whole) < len(responses):
+        request, self._is_over = self._request, True
+        if not self._has_response:
             self._session.respond_nothing(request)
-            return
-        response = merge(self._rule, self._parts, whole)
-        if self._rule.response_path:
-            self._scheduler.begin(ResponseTask(self._session, request, built(response)))
+        elif self._encoded is not None:
+            self._session.respond_encoded(request, self._encoded.take_response())
+        elif self._rule.response_path:
+            self._scheduler.begin(ResponseTask(self._session, request, built(self._merged.result())))
         else:
-            self._session.respond(request, response)
+            self._session.respond(request, self._merged.result())
 
     def part_refused(self) -> None:
         """Skip the remaining parts: this node no longer leads. The refused part had no effect."""

@@ -1,8 +1,8 @@
 """Handles large requests to a broker in parts, one per iteration of the event loop.
 
 Each part is handled like a request of its own: its rights are checked, its items are looked up or changed. Kafka's
-clients rely on no more, since every item has its own result. Four things differ: a group or transaction that a
-request describes several times has one description, since a short name would otherwise get megabytes each time, a
+clients rely on no more, since every item has its own result. Four things differ: what a request describes several
+times (`DESCRIBED_ONCE`) has one description, since a short name would otherwise get megabytes each time, a
 partition that a ListOffsets request names in two parts gets two results instead of INVALID_REQUEST, a Produce
 response contains the endpoints of new leaders (KIP-951) only for its first part, and offsets are committed in one
 batch per part.
@@ -13,12 +13,16 @@ too many of them.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from quorumd.broker.api.transactions import MAX_PARTITIONS_ADDED, refuse_partitions
 from quorumd.controller.request_context import PartContext
 from quorumd.node.api.large_requests import SplitRequestTask
-from quorumd.node.sessions.request_splitting import SplitRule, parts_of_lists
+from quorumd.node.sessions.repeated_items import Level, keep_once
+from quorumd.node.sessions.request_splitting import RequestPart, SplitRule, parts_of_lists
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.apis import ApiKey
@@ -54,12 +58,18 @@ BROKER_SPLIT_RULES: Final[dict[int, tuple[SplitRule, ...]]] = {
 """By API, one rule for each list of items that a request may have, depending on its version."""
 
 
-DESCRIBED_ONCE: Final[dict[int, str]] = {
-    ApiKey.DESCRIBE_GROUPS: "groups",
-    ApiKey.CONSUMER_GROUP_DESCRIBE: "group_ids",
-    ApiKey.DESCRIBE_TRANSACTIONS: "transactional_ids",
+_NUMBERS: Final[Level] = ("partition_indexes", ())
+DESCRIBED_ONCE: Final[dict[int, tuple[Sequence[Level], ...]]] = {
+    ApiKey.DESCRIBE_GROUPS: ((("groups", ()),),),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: ((("group_ids", ()),),),
+    ApiKey.DESCRIBE_TRANSACTIONS: ((("transactional_ids", ()),),),
+    ApiKey.DESCRIBE_PRODUCERS: ((("topics", ("name",)), _NUMBERS),),
+    ApiKey.OFFSET_FETCH: (
+        (("groups", ("group_id",)), ("topics", ("name", "topic_id")), _NUMBERS),
+        (("topics", ("name",)), _NUMBERS),
+    ),
 }
-"""By API, the field with names that are described once however often a request contains them."""
+"""By API, the lists of items that are described once however often a request contains them."""
 
 
 class WholeRule(NamedTuple):
@@ -96,7 +106,8 @@ def handled_in_parts(
     """Return the handler of a route that handles requests with more than `max_items` in parts, while later requests
     of the session wait. Requests with too many items for one effect are refused."""
     handler, rules = route.handler, BROKER_SPLIT_RULES.get(route.api_key, ())
-    handle_part, described = handler, DESCRIBED_ONCE.get(route.api_key)
+    handle_part = handler
+    described = DESCRIBED_ONCE.get(route.api_key, ())
     if route.api_key in WHOLE_RULES:
         rules, max_items, handle_part = WHOLE_RULES[route.api_key]
     if not rules:
@@ -110,16 +121,28 @@ def handled_in_parts(
         raise AssertionError("a broker handles its requests itself")
 
     def handle(session: Session, request: Request[Message]) -> None:
-        if described is not None:
-            names: list[str] = getattr(request.message, described)
-            setattr(request.message, described, list(dict.fromkeys(names)))
+        message = request.message
         for rule in rules:
-            parts = parts_of_lists(request.message, rule, max_items)
+            parts: Iterator[RequestPart | None] | None = parts_of_lists(message, rule, max_items)
             if parts is not None:
+                parts = _parts_once(message, rule, described, max_items) if described else parts
                 task = SplitRequestTask(session, request, rule, parts, scheduler, execute, not_leader)
                 session.block(request, task.cancel)
                 scheduler.begin(task)
                 return
+        for levels in described:
+            deque(keep_once(message, levels), maxlen=0)
         handler(session, request)
 
     return handle
+
+
+def _parts_once(
+    message: Message, rule: SplitRule, described: Iterable[Sequence[Level]], max_items: int
+) -> Iterator[RequestPart | None]:
+    """Yield the parts of a request without repeated items, and None where other tasks should run."""
+    for position, _ in enumerate(chain.from_iterable(keep_once(message, levels) for levels in described), 1):
+        if position % max_items == 0:
+            yield None
+    parts = parts_of_lists(message, rule, max_items)
+    yield from iter((RequestPart(message),)) if parts is None else parts

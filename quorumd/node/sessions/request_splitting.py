@@ -159,12 +159,13 @@ def parts_of_lists(message: Message, rule: SplitRule, max_items: int) -> Iterato
 
 
 def _size(items: Sequence[object] | None, path: Sequence[str], limit: int) -> int:
-    """Count the items at the end of the path; an empty list on it counts as 1."""
+    """Count the items at the end of the path; an empty list on it counts as 1, and null, everything, as a part."""
     if not path or not items:
         return max(1, len(items or ()))
     size = 0
     for item in items:
-        size += _size(getattr(item, path[0]), path[1:], limit)
+        inner = getattr(item, path[0])
+        size += limit if inner is None else _size(inner, path[1:], limit)
         if size > limit:
             break
     return size
@@ -259,7 +260,8 @@ def _nested_parts(
             taken = inner[begin : begin + budget]
             group.append((above, taken))
             begin += len(taken)
-            budget -= len(taken)
+            is_null = len(above) < len(path) - 1 and getattr(taken[0], path[len(above) + 1]) is None
+            budget = 0 if is_null else budget - len(taken)
     yield RequestPart(_copy_with(message, path[0], _rebuilt(group, path[1:])), _shared(before, group[0][0]))
 
 

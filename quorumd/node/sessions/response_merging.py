@@ -12,21 +12,36 @@ from quorumd.protocol.wire import Message, MessageStruct
 _ERROR_FIELDS: Final = ("error_code", "error_message")
 
 
-def merge(rule: SplitRule, parts: Sequence[RequestPart], responses: Sequence[Message]) -> Message:
-    """Merge the responses to the parts. A top-level error of a part is the result of the whole request."""
-    for response in responses:
+class MergedResponse:
+    """The response to a request, from those to its parts in their order."""
+
+    def __init__(self, rule: SplitRule) -> None:
+        self._path = rule.response_path
+        self._whole: Message | None = None
+        self._is_error = False
+
+    def add(self, part: RequestPart, response: Message) -> None:
+        """Add the response to the next part. One with a top-level error is the result of the whole request."""
+        path = self._path
+        if self._is_error:
+            return
         if getattr(response, "error_code", 0):
-            return response
-    whole = copy(responses[0])
-    path = rule.response_path
-    if path:
-        items: list[object] = []
-        for part, response in zip(parts, responses, strict=True):
-            _append_merged(items, getattr(response, path[0]), path[1:], part.continued)
-        setattr(whole, path[0], items)
-    if hasattr(whole, "throttle_time_ms"):  # not WriteTxnMarkers, which only brokers send
-        whole.throttle_time_ms = max(getattr(response, "throttle_time_ms", 0) for response in responses)
-    return whole
+            self._whole, self._is_error = response, True
+            return
+        whole = self._whole
+        if whole is None:
+            whole = self._whole = copy(response)
+            if path:
+                setattr(whole, path[0], [])
+        if path:
+            _append_merged(getattr(whole, path[0]), getattr(response, path[0]), path[1:], part.continued)
+        if hasattr(whole, "throttle_time_ms"):  # not WriteTxnMarkers, which only brokers send
+            whole.throttle_time_ms = max(whole.throttle_time_ms, getattr(response, "throttle_time_ms", 0))
+
+    def result(self) -> Message:
+        """Return the merged response of at least one part."""
+        assert self._whole is not None
+        return self._whole
 
 
 def _append_merged(

@@ -11,7 +11,7 @@ from quorumd.errors import ErrorCode
 from quorumd.node.api.controller import ControllerApis
 from quorumd.node.api.error_responses import counted_error_responses
 from quorumd.node.sessions.error_pieces import ERRORS_AT_ONCE, pieces_of
-from quorumd.node.sessions.request_splitting import SPLIT_RULES, merge
+from quorumd.node.sessions.request_splitting import SPLIT_RULES
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.apis import APIS, ApiKey, response_class
@@ -20,6 +20,7 @@ from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest, PartitionData, TopicData
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from tests.support.node.api_harness import ApiHarness
+from tests.support.node.merged import merge
 from tests.support.node.recording_session import DecodingSession, RecordingSession, request_of
 from tests.support.node.sample_requests import full_request
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from quorumd.node.broker.large_requests import (
     WHOLE_RULES,
     handled_in_parts,
 )
+from quorumd.node.sessions.request_splitting import parts_of_lists
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.node.statistics import NodeStatistics
@@ -307,15 +309,38 @@ def test_too_many_partitions_for_a_transaction_are_refused(
 
 
 @pytest.mark.parametrize("max_items", [1, 1000])
-@pytest.mark.parametrize("api_key", DESCRIBED_ONCE)
-def test_groups_and_transactions_are_described_once(api_key: ApiKey, max_items: int) -> None:
-    """A group with large members takes megabytes: 40,000 mentions of it fit into a request."""
-    (build,) = [each for each in BUILDERS if api_key == each(1).API_KEY]
+@pytest.mark.parametrize("build", [each for each in BUILDERS if each(1).API_KEY in DESCRIBED_ONCE])
+def test_repeated_items_are_described_once(build: Callable[[int], Message], max_items: int) -> None:
+    """A group with large members takes megabytes: 40,000 mentions of it fit into a request. So do 200,000 mentions of
+    a partition, each of which gets 4 KiB of metadata with its offset."""
     repeated = build(3)
-    names: list[str] = getattr(repeated, DESCRIBED_ONCE[api_key])
-    names += names[:2]
-    once = Requests(started(), 1000).call(build(3), version_of(build))
-    assert Requests(started(), max_items).call(repeated, version_of(build)) == once
+    assert repeated.API_KEY is not None
+    for levels in DESCRIBED_ONCE[repeated.API_KEY]:
+        repeat_items(repeated, [field for field, _ in levels])
+    version = version_of(build)
+    once = Requests(started(), 1000).call(build(3), version)
+    requests = Requests(started(), max_items)
+    assert requests.call(repeated, version) == once
+
+
+def repeat_items(owner: Any, path: list[str]) -> None:
+    """Name each item of the lists on this path twice."""
+    items = getattr(owner, path[0]) or []
+    for item in items if path[1:] else ():
+        repeat_items(item, path[1:])
+    items += deepcopy(items)
+
+
+def test_groups_with_all_their_offsets_are_in_parts_of_their_own() -> None:
+    """Each may have thousands of offsets."""
+    wire = offset_fetch_request
+    groups = [wire.OffsetFetchRequestGroup(name, None, -1, None) for name in names_of(3)]
+    rule = BROKER_SPLIT_RULES[ApiKey.OFFSET_FETCH][0]
+    assert parts_of_lists(wire.OffsetFetchRequest(groups=groups[:1]), rule, 100) is None
+    parts = parts_of_lists(wire.OffsetFetchRequest(groups=groups), rule, 100)
+    assert parts is not None
+    found: list[Any] = [part.message for part in parts]
+    assert [[each.group_id for each in message.groups] for message in found] == [["0"], ["1"], ["2"]]
 
 
 def test_produce_without_acks_gets_no_response() -> None:

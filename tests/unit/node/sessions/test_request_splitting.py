@@ -20,7 +20,6 @@ from quorumd.node.sessions.request_splitting import (
     RequestPart,
     SplitRule,
 )
-from quorumd.node.sessions.response_merging import merge
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.apis import ApiKey, request_class, response_class
 from quorumd.protocol.codec import decode, encode
@@ -55,6 +54,7 @@ from quorumd.protocol.messages.unregister_broker_request import UnregisterBroker
 from quorumd.protocol.wire import Message
 from tests.support.call_counter import CallCounter
 from tests.support.node.controller_harness import TOPIC_ID, ControllerHarness
+from tests.support.node.merged import merge
 from tests.support.node.recording_session import RecordingSession, request_of
 
 BROKER = 101

@@ -9,7 +9,6 @@ import pytest
 from quorumd.errors import ErrorCode
 from quorumd.node.broker.large_requests import BROKER_SPLIT_RULES
 from quorumd.node.sessions.request_splitting import RequestPart
-from quorumd.node.sessions.response_merging import merge
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from quorumd.protocol.messages.offset_fetch_response import (
@@ -17,6 +16,7 @@ from quorumd.protocol.messages.offset_fetch_response import (
     OffsetFetchResponseGroup,
     OffsetFetchResponseTopics,
 )
+from tests.support.node.merged import merge
 
 
 @pytest.mark.parametrize("failed", [0, 1])
