@@ -149,8 +149,8 @@ def _add(index: AclIndex, acl: Acl, changes: list[UndoEntry]) -> None:
     _count(_inner(index.rights, acl.right, changes), acl.pattern, 1, changes)
     network = network_of(acl.host)
     if network is not None:
-        length = (network.version, network.prefixlen)
-        _count_length(index.range_lengths, index.range_counts, length, 1, changes)
+        range_length = (network.version, network.prefixlen)
+        _count_length(index.range_lengths, index.range_counts, range_length, 1, changes)
     is_new = _count(index.counts, acl.pattern, 1, changes) == 1
     if acl.pattern_type == PatternType.PREFIXED and is_new:
         length = (acl.resource_type, len(acl.name))
@@ -172,8 +172,8 @@ def _drop(index: AclIndex, acl: Acl, changes: list[UndoEntry]) -> None:
     _forget_if_empty(index.rights, acl.right, changes)
     network = network_of(acl.host)
     if network is not None:
-        length = (network.version, network.prefixlen)
-        _count_length(index.range_lengths, index.range_counts, length, -1, changes)
+        range_length = (network.version, network.prefixlen)
+        _count_length(index.range_lengths, index.range_counts, range_length, -1, changes)
     is_last = _count(index.counts, acl.pattern, -1, changes) == 0
     if acl.pattern_type == PatternType.PREFIXED and is_last:
         length = (acl.resource_type, len(acl.name))
