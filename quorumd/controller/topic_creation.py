@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.config_requests import MAX_CONFIGS
 from quorumd.controller.config_values import quoted
 from quorumd.controller.configs import ConfigOperation, plan_operations
 from quorumd.controller.controller import Controller
@@ -203,6 +204,10 @@ def _check_name(image: ClusterImage, name: str, in_request: dict[str, str]) -> N
 
 
 def _new_topic(controller: Controller, requested: CreatableTopic) -> _NewTopic:
+    if len(requested.configs) > MAX_CONFIGS:
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST, f"A topic may be created with at most {MAX_CONFIGS} configs."
+        )
     null_configs = [config.name for config in requested.configs if config.value is None]
     if null_configs:
         raise RequestError(

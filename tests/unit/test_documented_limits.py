@@ -21,6 +21,7 @@ from quorumd.controller.delegation_tokens import MAX_RENEWERS
 from quorumd.controller.features import MAX_UPDATES
 from quorumd.log_limit import INTERVAL_MS
 from quorumd.node.api.configs import MAX_FORWARDED_WITH_OWN
+from quorumd.node.broker.large_requests import MAX_OF_MEMBER
 from quorumd.node.peers.discovery import MAX_AHEAD_MS, MAX_UNVERIFIED, MAX_UNVERIFIED_PER_VOTER
 from quorumd.node.sessions.fair_shares import ITERATION_MS
 from quorumd.node.sessions.slice_scheduler import TASKS_AT_ONCE
@@ -61,6 +62,7 @@ NUMERALS = {4: "four", 8: "eight"}
         f"only if the request names the broker itself, with at most {MAX_FORWARDED_WITH_OWN} resources",
         f"all partitions or none, and refuses more than {MAX_PARTITIONS_ADDED:,}; so does Fetch",
         f"all partitions or none, and refuses more than {MAX_FETCHED:,}; so does Fetch",
+        f"LeaveGroup and ConsumerGroupHeartbeat refuse more than {MAX_OF_MEMBER:,} topics",
         f"refuse more than {MAX_UPDATES} updates or topics and partitions",
         f"refuse more than {MAX_NAMED} updates or topics and partitions",
         f"may have {MAX_MEMBER_BYTES // MIB} MiB of protocols, a group {MAX_MEMBERS:,} members, and members with "

@@ -60,8 +60,12 @@ class GroupAdminApis:
     def _listed(
         self, message: ListGroupsRequest, access: Access | None
     ) -> Generator[None, None, ListGroupsResponse]:
-        states = {name.lower() for name in message.states_filter}
-        types = {name.lower() for name in message.types_filter}
+        states: set[str] = set()
+        types: set[str] = set()
+        for known, names in ((states, message.states_filter), (types, message.types_filter)):
+            for name in names:
+                known.add(name.lower())
+                yield
         error = ErrorCode.NONE
         found: list[ListedGroup] = []
         for shard in self._groups.all():

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from quorumd.broker.api.find_coordinator import GROUP_KEY
-from quorumd.broker.api.rights import DENIED_TOPIC, Check, Extend, Rule, Ruling
+from quorumd.broker.api.rights import DENIED_TOPIC, Check, Extend, Rule, Ruling, Steps
 from quorumd.errors import ErrorCode
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import (
@@ -88,14 +88,15 @@ def member_of_group(check: Check[GroupMemberRequest]) -> Ruling:
     return check.top_level(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
-def consumer_group_heartbeat(check: Check[ConsumerGroupHeartbeatRequest]) -> Ruling:
+def consumer_group_heartbeat(check: Check[ConsumerGroupHeartbeatRequest]) -> Steps:
     """READ on the group, DESCRIBE on the topics to which the member subscribes by name."""
     refused = member_of_group(check)
     if refused is not None:
         return refused
-    names = check.message.subscribed_topic_names or ()
-    if len(check.access.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)) < len(set(names)):
-        return check.top_level(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    for name in check.message.subscribed_topic_names or ():
+        if not check.access.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            return check.top_level(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        yield 1
     return None
 
 

@@ -46,8 +46,18 @@ class TransactionAdminApis:
         self, message: ListTransactionsRequest, access: Access | None
     ) -> Generator[None, None, listed.ListTransactionsResponse]:
         known_states = {state.title for state in TransactionState}
-        states = {name for name in message.state_filters if name in known_states}
-        producer_ids = set(message.producer_id_filters)
+        states: set[str] = set()
+        unknown: list[str] = []
+        for name in message.state_filters:
+            if name in known_states:
+                states.add(name)
+            else:
+                unknown.append(name)
+            yield
+        producer_ids: set[int] = set()
+        for producer_id in message.producer_id_filters:
+            producer_ids.add(producer_id)
+            yield
         error = ErrorCode.NONE
         found = []
         for shard in self._transactions.all():
@@ -68,7 +78,6 @@ class TransactionAdminApis:
                     found.append(
                         listed.TransactionState(transactional_id, known.producer_id, known.state.title)
                     )
-        unknown = [name for name in message.state_filters if name not in known_states]
         failed = error is not ErrorCode.NONE
         return listed.ListTransactionsResponse(0, error, unknown, [] if failed else found)
 

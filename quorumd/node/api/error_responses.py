@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar, cast
 
+from quorumd.controller.features import MAX_UPDATES
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID
 from quorumd.node.api import voter_messages
@@ -212,7 +213,7 @@ def _update_features(request: Request[UpdateFeaturesRequest], error: ErrorCode) 
     wire = update_features_response
     results = [
         wire.UpdatableFeatureResult(update.feature, int(error), error_message(error))
-        for update in message.feature_updates
+        for update in (message.feature_updates if len(message.feature_updates) <= MAX_UPDATES else ())
     ]
     return wire.UpdateFeaturesResponse(0, int(error), error_message(error), results)
 

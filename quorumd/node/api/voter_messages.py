@@ -11,7 +11,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ZERO_UUID, Endpoint, ReplicaKey
 from quorumd.node.peers.address_book import Address, is_valid
 from quorumd.node.wire.fetch_messages import REPLICA_DIRECTORY_VERSION
-from quorumd.node.wire.quorum_messages import public_error
+from quorumd.node.wire.quorum_messages import names_too_many, public_error
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import alter_quorum_request, alter_quorum_response
 from quorumd.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
@@ -76,8 +76,11 @@ def alter_quorum_response_of(
     leader_id: int = NO_NODE,
     epoch: int = -1,
 ) -> alter_quorum_response.AlterQuorumResponse:
-    """Build the response, with the error per partition. An error includes the leader if it is known (hole 4)."""
-    wire = alter_quorum_response
+    """Build the response, with the error per partition, or once for a request that names too many. An error includes
+    the leader if it is known (hole 4)."""
+    wire, topics = alter_quorum_response, request.topics
+    if names_too_many(topics):
+        topics = [alter_quorum_request.TopicData(topics[0].topic_name, topics[0].partitions[:1])]
     if error is ErrorCode.NONE or leader_id == NO_NODE:
         leader_id = epoch = -1
     return wire.AlterQuorumResponse(
@@ -89,7 +92,7 @@ def alter_quorum_response_of(
                     for p in topic.partitions
                 ],
             )
-            for topic in request.topics
+            for topic in topics
         ]
     )
 

@@ -22,7 +22,7 @@ from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME, Request
 from quorumd.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
-from quorumd.protocol.messages.alter_quorum_request import AlterQuorumRequest, TopicData
+from quorumd.protocol.messages.alter_quorum_request import AlterQuorumRequest
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.api_versions_response import ApiVersionsResponse
 from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
@@ -64,8 +64,6 @@ class VoterApis:
     def alter_quorum(self, session: Session, request: Request[AlterQuorumRequest]) -> None:
         message = request.message
         if quorum_messages.names_too_many(message.topics):
-            first = message.topics[0]
-            message.topics = [TopicData(first.topic_name, first.partitions[:1])]
             invalid = voter_messages.alter_quorum_response_of(message, ErrorCode.INVALID_REQUEST)
             session.respond(request, invalid)
             return

@@ -7,8 +7,8 @@ partition that a ListOffsets request names in two parts gets two results instead
 response contains the endpoints of new leaders (KIP-951) only for its first part, and offsets are committed in one
 batch per part.
 
-AddPartitionsToTxn adds all partitions to a transaction or none, so it is handled as a whole, and refused if it names
-too many of them.
+AddPartitionsToTxn adds all partitions to a transaction or none, and requests of members of groups have one effect, so
+they are handled as a whole, and refused if they have too many items.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from quorumd.broker.api.transactions import MAX_PARTITIONS_ADDED, refuse_partitions
 from quorumd.controller.request_context import PartContext
+from quorumd.errors import ErrorCode
 from quorumd.node.api.large_requests import SplitRequestTask
 from quorumd.node.sessions.repeated_items import Level, keep_once
 from quorumd.node.sessions.request_splitting import RequestPart, SplitRule, parts_of_lists
@@ -27,6 +28,7 @@ from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
+from quorumd.protocol.response_errors import top_level_error
 from quorumd.protocol.routes import Handler, Route, Session
 from quorumd.protocol.wire import Message
 
@@ -82,6 +84,14 @@ class WholeRule(NamedTuple):
     """Refuses each part of a request with more items."""
 
 
+MAX_OF_MEMBER: Final = 10_000
+"""Topics, partitions or protocols of a member, and members in a request: twice as many as a group may have."""
+
+
+def _refuse(session: Session, request: Request[Message]) -> None:
+    session.respond(request, top_level_error(request.api_key, ErrorCode.INVALID_REQUEST))
+
+
 WHOLE_RULES: Final[dict[int, WholeRule]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: WholeRule(
         (
@@ -97,6 +107,14 @@ WHOLE_RULES: Final[dict[int, WholeRule]] = {
         MAX_PARTITIONS_ADDED,
         refuse_partitions,
     ),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: WholeRule(
+        (SplitRule(("subscribed_topic_names",), ()), SplitRule(("topic_partitions", "partitions"), ())),
+        MAX_OF_MEMBER,
+        _refuse,
+    ),
+    ApiKey.JOIN_GROUP: WholeRule((SplitRule(("protocols",), ()),), MAX_OF_MEMBER, _refuse),
+    ApiKey.SYNC_GROUP: WholeRule((SplitRule(("assignments",), ()),), MAX_OF_MEMBER, _refuse),
+    ApiKey.LEAVE_GROUP: WholeRule((SplitRule(("members",), ()),), MAX_OF_MEMBER, _refuse),
 }
 
 

@@ -74,6 +74,8 @@ class SplitRule(NamedTuple):
     name: Callable[[Controller, Any], Hashable] | None = None
     """Items with the same name stay in one part, or are divided by `repeated`."""
     repeated: Callable[[Sequence[_Listed], int], Iterator[Sequence[_Listed]]] = together
+    mention: Callable[[Any], Hashable] | None = None
+    """Equal mentions of an item have one result, an error, so that one is enough next to others, and two alone."""
     growth: Callable[[Controller, Any], int] | None = None
     """The number of partitions that an item would create; the planner of each part gets that of the whole request."""
     prepare: Callable[[Controller, Any], Preparation] | None = None
@@ -194,9 +196,14 @@ def _by_name(
 ) -> Generator[None, None, list[list[_Listed]]]:
     """Return the items grouped by their names, in slices."""
     groups: dict[Hashable, list[_Listed]] = {}
+    mentions: dict[Hashable, int] = {}
     for position, listed in enumerate(_listed(message, rule), 1):
         name = rule.name(controller, listed[1]) if rule.name is not None else position
-        groups.setdefault(name, []).append(listed)
+        mention = rule.mention(listed[1]) if rule.mention is not None else position
+        mentions[mention] = mentions.get(mention, 0) + 1
+        group = groups.setdefault(name, [])
+        if mentions[mention] <= 2 - (len(group) > 1):
+            group.append(listed)
         if position % ITEMS_PER_SLICE == 0:
             yield
     return list(groups.values())
@@ -386,7 +393,11 @@ def _name(controller: Controller, requested: _HasName) -> Hashable:
 def _config_changes(controller: Controller, requested: _HasConfigs) -> int:
     """The cost of changing configs of a resource."""
     del controller
-    return _RESOURCE_COST + min(len(requested.configs), MAX_CONFIGS) // _CONFIGS_PER_CHANGE
+    return _RESOURCE_COST + _config_cost(requested)
+
+
+def _config_cost(requested: _HasConfigs) -> int:
+    return min(len(requested.configs), MAX_CONFIGS) // _CONFIGS_PER_CHANGE
 
 
 def _description_cost(controller: Controller, requested: DescribeConfigsResource) -> int:
@@ -401,8 +412,11 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
     ApiKey.CREATE_TOPICS: SplitRule(
         ("topics",),
         ("topics",),
-        lambda controller, requested: 1 + requested_partitions(controller, requested),
+        lambda controller, requested: (
+            1 + requested_partitions(controller, requested) + _config_cost(requested)
+        ),
         _name,
+        first_two,
         growth=new_partitions,
         prepare=prepare_topic,
     ),
@@ -411,13 +425,16 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
         ("responses",),
         lambda controller, requested: 1 + _partitions_of(controller, requested) // _REMOVALS_PER_CHANGE,
         lambda controller, requested: _identity(controller, requested),
+        in_pieces,
         also="topic_names",
+        mention=as_named,
     ),
     ApiKey.CREATE_PARTITIONS: SplitRule(
         ("topics",),
         ("results",),
         lambda controller, requested: 1 + requested_growth(controller, requested),
         _name,
+        first_two,
         growth=requested_growth,
         prepare=prepare_growth,
     ),

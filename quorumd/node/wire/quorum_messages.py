@@ -80,11 +80,15 @@ class HasPartitions(Protocol):
 
 def names_too_many(topics: Sequence[HasPartitions]) -> bool:
     """Whether a request names more than MAX_NAMED topics and partitions, so that it gets a single error."""
-    return len(topics) + sum(len(topic.partitions) for topic in topics) > MAX_NAMED
+    first = topics[: MAX_NAMED + 1]
+    return len(first) + sum(len(topic.partitions) for topic in first) > MAX_NAMED
 
 
 def error_topics(module: Any, topics: Sequence[Topic[Partition]], error: ErrorCode) -> list[Any]:
-    """The topics of a request with an error in every partition, in the response classes of `module`."""
+    """The topics of a request with an error in every partition, in the response classes of `module`; none if it names
+    too many."""
+    if names_too_many(topics):
+        return []
     return [
         module.TopicData(
             topic.topic_name,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,10 @@ from quorumd.node.api.error_responses import (
 )
 from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.connection import encode_response
+from quorumd.protocol.messages import alter_quorum_request, describe_quorum_request
+from quorumd.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from quorumd.protocol.response_errors import errors_in
+from quorumd.protocol.wire import Message
 from tests.support.node.recording_session import request_of
 from tests.support.node.sample_requests import full_request
 
@@ -83,6 +88,31 @@ def test_error_is_in_every_error_field_of_the_api(key: int, version: int, error:
     assert set(codes) == {error}
     if key not in WITHOUT_MESSAGE:
         assert all(value for name, value in fields if name == "error_message")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        lambda count: describe_quorum_request.DescribeQuorumRequest(
+            [describe_quorum_request.TopicData("t", [describe_quorum_request.PartitionData(0)] * count)]
+        ),
+        lambda count: alter_quorum_request.AlterQuorumRequest(
+            topics=[alter_quorum_request.TopicData("t", [alter_quorum_request.PartitionData(0)] * count)]
+        ),
+        lambda count: UpdateFeaturesRequest(0, [FeatureUpdateKey("f", 1)] * count),
+    ],
+    ids=["DescribeQuorum", "AlterQuorum", "UpdateFeatures"],
+)
+def test_request_with_too_many_items_gets_one_error(message: Callable[[int], Message]) -> None:
+    """50,000 errors for a client without rights took 88 ms in one turn."""
+    counts = []
+    for count in (90, 50_000):
+        response = error_response(request_of(message(count), 0), ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        found = [error for error, _ in errors_in(response)]
+        assert set(found) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+        counts.append(len(found))
+    assert counts[0] >= 90
+    assert counts[1] == 1
 
 
 def test_controller_apis_of_brokers_are_not_forwardable() -> None:

@@ -8,26 +8,39 @@ from typing import Any
 import pytest
 
 from quorumd.controller.broker import Broker
+from quorumd.controller.config_requests import MAX_CONFIGS
 from quorumd.controller.new_partitions import MAX_PARTITIONS_PER_REQUEST
 from quorumd.controller.partition import Partition
 from quorumd.controller.preparation import ATTEMPTS
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
+from quorumd.node.sessions.request_splitting import ITEMS_PER_SLICE
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
+from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import (
     create_partitions_request,
     delete_topics_request,
     elect_leaders_request,
     list_partition_reassignments_request,
 )
-from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from quorumd.protocol.messages.create_topics_request import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from quorumd.protocol.messages.topic_record import TopicRecord
+from tests.support.call_counter import CallCounter
 from tests.support.controller.topic_harness import a_broker
 from tests.support.node.api_harness import TOPIC_ID
 from tests.support.node.controller_harness import ControllerHarness
 from tests.support.node.recording_session import RecordingSession
 
 LARGE = 3 * MAX_PARTITIONS_PER_PART + 1
+FIELDS = {
+    ApiKey.CREATE_TOPICS: "topics",
+    ApiKey.CREATE_PARTITIONS: "results",
+    ApiKey.DELETE_TOPICS: "responses",
+}
 
 
 class LargeRequestHarness(ControllerHarness):
@@ -244,6 +257,71 @@ def test_duplicate_topics_of_a_large_request_are_rejected(
     wanted = [wire.CreatePartitionsTopic(name, 2, None) for name in [*names[1:], names[1]]]
     found = errors(harness.do(wire.CreatePartitionsRequest(wanted)).results)
     assert found == dict.fromkeys(names[1:], 0) | {names[1]: ErrorCode.INVALID_REQUEST}
+
+
+def deletions(names: list[str | None], **fields: Any) -> Any:
+    wire = delete_topics_request
+    return wire.DeleteTopicsRequest([wire.DeleteTopicState(name, **fields) for name in names])
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda count: topics(*["t"] * count),
+        lambda count: create_partitions_request.CreatePartitionsRequest(
+            [create_partitions_request.CreatePartitionsTopic("t", 2, None)] * count
+        ),
+        lambda count: deletions(["t"] * count),
+        lambda count: deletions([None] * count),
+        lambda count: deletions([None] * count, topic_id=TOPIC_ID),
+        lambda count: delete_topics_request.DeleteTopicsRequest(topic_names=["t"] * count),
+    ],
+    ids=["CreateTopics", "CreatePartitions", "DeleteTopics", "no name", "id", "names"],
+)
+def test_topic_that_is_named_many_times_is_refused_in_slices(build: Any) -> None:
+    """50,000 mentions of one topic took 84 ms in one turn, and 163 ms for a client without rights."""
+    longest = []
+    for count in (ITEMS_PER_SLICE, 8 * ITEMS_PER_SLICE):
+        harness, calls, message = LargeRequestHarness(), CallCounter(), build(count)
+        with calls.counted():
+            session = harness.request(message)
+        while not session.responses:
+            assert harness.turns
+            while harness.turns:
+                with calls.counted():
+                    harness.run_slice()
+            harness.confirm()
+        (result,) = getattr(session.responses[0], FIELDS[session.responses[0].API_KEY])
+        assert result.error_code
+        longest.append(calls.longest)
+    assert longest[1] <= 1.2 * longest[0]
+
+
+def test_deletions_of_a_topic_by_name_with_many_ids_are_refused_one_by_one(
+    harness: LargeRequestHarness,
+) -> None:
+    """Equal ones have one result; a name with an id is invalid, whatever the id."""
+    wire = delete_topics_request
+    harness.do(topics("t"))
+    ids = [KafkaUuid(number.to_bytes(16, "big")) for number in range(1, LARGE)]
+    mentions = [wire.DeleteTopicState("t", topic_id) for topic_id in ids] * 2
+    results = harness.do(wire.DeleteTopicsRequest(mentions)).responses
+    assert [each.topic_id for each in results] == ids
+    assert {each.error_code for each in results} == {ErrorCode.INVALID_REQUEST}
+    assert harness.image.topic_ids.get("t") is not None
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_topic_may_have_a_thousand_configs(harness: LargeRequestHarness, extra: int) -> None:
+    configs = [CreatableTopicConfig("retention.ms", str(number)) for number in range(MAX_CONFIGS + extra)]
+    (result,) = harness.do(CreateTopicsRequest([CreatableTopic("t", 1, 1, configs=configs)])).topics
+    assert (result.error_code == ErrorCode.INVALID_REQUEST) == bool(extra)
+
+
+def test_configs_of_new_topics_count_as_changes(harness: LargeRequestHarness) -> None:
+    configs = [CreatableTopicConfig("retention.ms", "1") for number in range(MAX_CONFIGS)]
+    harness.do(CreateTopicsRequest([CreatableTopic(name, 1, 1, configs=configs) for name in topic_names(3)]))
+    assert len(harness.batches) == 3
 
 
 @pytest.mark.parametrize("version", [5, 6])

@@ -11,12 +11,14 @@ import pytest
 from quorumd.broker.controller_requests.lifecycle import BrokerState
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
 from quorumd.node.api.authorization import RequestAuthorization
 from quorumd.node.api.forwarding import decode_response
 from quorumd.node.broker.clients import BROKER_RULES
 from quorumd.node.broker.large_requests import (
     BROKER_SPLIT_RULES,
     DESCRIBED_ONCE,
+    MAX_OF_MEMBER,
     WHOLE_RULES,
     handled_in_parts,
 )
@@ -29,23 +31,28 @@ from quorumd.protocol.messages import (
     add_partitions_to_txn_request,
     alter_replica_log_dirs_request,
     consumer_group_describe_request,
+    consumer_group_heartbeat_request,
     delete_groups_request,
     delete_records_request,
     describe_groups_request,
     describe_producers_request,
     describe_transactions_request,
     find_coordinator_request,
+    join_group_request,
+    leave_group_request,
     list_offsets_request,
     offset_commit_request,
     offset_delete_request,
     offset_fetch_request,
     offset_for_leader_epoch_request,
     produce_request,
+    sync_group_request,
     txn_offset_commit_request,
     write_txn_markers_request,
 )
 from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.wire import Message
+from quorumd.security.acls import Operation, ResourceType
 from quorumd.security.authorizer import Authorizer
 from tests.support.broker.api_clients import cluster_with_groups
 from tests.support.broker.simulated_brokers import SimulatedBrokers
@@ -55,7 +62,7 @@ from tests.support.node.broker_nodes import CLIENT_PORT, BrokerCluster, broker_r
 from tests.support.node.nodes import Client
 from tests.support.node.recording_session import RecordingSession, request_of
 from tests.support.node.scripted_role import ScriptedRole
-from tests.support.security.rights import authorizer_of
+from tests.support.security.rights import allow, authorizer_of
 
 PART = MAX_PARTITIONS_PER_PART
 NAMES = ("events", "missing")
@@ -306,6 +313,52 @@ def test_too_many_partitions_for_a_transaction_are_refused(
     response = Requests(cluster).call(build(5), version_of(build))
     errors = [error for error, _ in errors_in(response)]
     assert errors == [invalid] * (10 if build is add_partitions else 1)
+
+
+def member_requests(count: int) -> list[tuple[Message, int]]:
+    """Requests of members of groups with lists of `count` items, and their versions."""
+    names = names_of(count)
+    owned = consumer_group_heartbeat_request.TopicPartitions(KafkaUuid(bytes(16)), list(range(count)))
+    heartbeat = consumer_group_heartbeat_request.ConsumerGroupHeartbeatRequest
+    joining = join_group_request.JoinGroupRequest
+    syncing = sync_group_request.SyncGroupRequest
+    leaving = leave_group_request.LeaveGroupRequest
+    return [
+        (heartbeat("0", "m", 0, subscribed_topic_names=names, topic_partitions=[]), 1),
+        (heartbeat("0", "m", 1, topic_partitions=[owned]), 1),
+        (joining("0", protocols=[join_group_request.JoinGroupRequestProtocol(name) for name in names]), 9),
+        (
+            syncing("0", assignments=[sync_group_request.SyncGroupRequestAssignment(each) for each in names]),
+            5,
+        ),
+        (leaving("0", members=[leave_group_request.MemberIdentity(name) for name in names]), 5),
+    ]
+
+
+@pytest.mark.parametrize("number", range(len(member_requests(1))))
+def test_members_with_too_many_items_are_refused(number: int) -> None:
+    """A member could subscribe to 300,000 topics in each heartbeat, whose rights were checked in one turn."""
+    cluster = started()
+    refused = []
+    for count in (MAX_OF_MEMBER, MAX_OF_MEMBER + 1):
+        message, version = member_requests(count)[number]
+        assert message.API_KEY is not None
+        assert version in message.DECODE_IN_STEPS
+        refused.append(Requests(cluster).call(message, version).error_code == ErrorCode.INVALID_REQUEST)
+    assert refused == [False, True]
+
+
+def test_rights_of_a_member_are_checked_in_slices() -> None:
+    cluster, longest = started(), []
+    authorizer = authorizer_of(
+        [allow(Operation.ALL, ResourceType.GROUP, "0"), allow(Operation.ALL, ResourceType.TOPIC, "*")]
+    )
+    for count in (2 * PART, 8 * PART):
+        requests = Requests(cluster, authorizer=authorizer)
+        message, version = member_requests(count)[0]
+        requests.begin(message, version)
+        longest.append(requests.counter.longest)
+    assert longest[1] <= 1.2 * longest[0]
 
 
 @pytest.mark.parametrize("max_items", [1, 1000])
