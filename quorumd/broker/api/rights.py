@@ -346,7 +346,10 @@ def alter_replica_log_dirs(check: Check[AlterReplicaLogDirsRequest]) -> Ruling:
 
 
 def describe_cluster(check: Check[DescribeClusterRequest]) -> Ruling:
-    """Nothing for the brokers, DESCRIBE on the cluster for its authorized operations."""
+    """Nothing for the brokers, DESCRIBE on the cluster for its authorized operations, and for the epochs and all
+    listeners of the brokers, which Kafka's response does not have."""
+    if check.message.include_registrations and not check.access.allows_cluster(Operation.DESCRIBE):
+        return check.top_level(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not check.message.include_cluster_authorized_operations:
         return None
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
 
-from quorumd.broker.api.rights import Check, Extend, Ruling
+from quorumd.broker.api.rights import Check, Extend, Rule, Ruling
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID, KafkaUuid
@@ -335,6 +335,15 @@ def test_controllers_are_described_with_alter_and_brokers_without_rights() -> No
         ruling_of(rule, check(cluster.DescribeClusterRequest(False, 2), 1, [on_cluster(Operation.ALTER)]))
         is None
     )
+
+
+@pytest.mark.parametrize("rules", [NODE_RULES, BROKER_RULES], ids=["node", "broker"])
+def test_registrations_of_brokers_need_describe(rules: Mapping[int, Rule]) -> None:
+    """They have the addresses of all listeners, that of the brokers among themselves too."""
+    rule, message = rules[ApiKey.DESCRIBE_CLUSTER], cluster.DescribeClusterRequest(False, 1, True, True)
+    refused: Any = ruling_of(rule, check(message, 2))
+    assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert ruling_of(rule, check(message, 2, [on_cluster(Operation.DESCRIBE)])) is None
 
 
 @pytest.mark.parametrize(("acls", "bits"), [([], 0), ([on_cluster(Operation.DESCRIBE)], 1 << 8)])
