@@ -119,6 +119,7 @@ class ClientListeners:
         self.quotas = context.quotas
         self._authorization: RequestAuthorization | None = None
         self.settings = settings
+        self._max_partitions_per_part = context.node.settings.max_partitions_per_part
         self._listeners = listeners
         self._connections = quorum_connections
         if not self.uses_quorum_listeners:
@@ -176,7 +177,8 @@ class ClientListeners:
         return self._authorization.access(session, api_key)
 
     def _keep_quorum_requests(self, route: Route, scheduler: SliceScheduler) -> Handler[Message]:
-        node_handler, broker_handler = self.router.handler(route.api_key), handled_in_parts(route, scheduler)
+        node_handler = self.router.handler(route.api_key)
+        broker_handler = handled_in_parts(route, scheduler, self._max_partitions_per_part)
         concerns_quorum = _CONCERNS_QUORUM.get(route.api_key)
         if node_handler is None or concerns_quorum is None:
             return broker_handler

@@ -31,9 +31,11 @@ class LocalSession:
     def __init__(self, number: int, handler: ResponseHandler) -> None:
         self.origin = Origin("this process", "localhost", number, is_controller_client=True, is_internal=True)
         self._handler = handler
+        self._on_unblocked: Callable[[], None] | None = None
 
     def respond(self, request: Request[Message], message: Message) -> None:
         self._handler.on_response(request, message)
+        self._unblock()
 
     def respond_immediately(self, request: Request[Message], message: Message) -> None:
         self.respond(request, message)
@@ -42,7 +44,7 @@ class LocalSession:
         try:
             message = decode_response(request, response)
         except MalformedMessage as fault:
-            self._handler.on_refused(request, str(fault))
+            self._refuse(request, str(fault))
             return
         self.respond(request, message)
 
@@ -50,17 +52,26 @@ class LocalSession:
         return self
 
     def respond_nothing(self, request: Request[Message]) -> None:
-        self._handler.on_refused(request, "the request has no response")
+        self._refuse(request, "the request has no response")
 
     def block(self, request: Request[Message], on_unblocked: Callable[[], None] | None = None) -> None:
-        """Do nothing: a channel sends one request at a time and has no encoded response to drain."""
+        """Call back with the outcome. A channel sends one request at a time, so that none has to wait."""
         del request
-        if on_unblocked is not None:
-            on_unblocked()
+        self._on_unblocked = on_unblocked
 
     def close(self) -> None:
         self._handler.on_closed("the active controller closed the connection")
+        self._unblock()
 
     def respond_not_leader(self, request: Request[Message], message: Message) -> None:
         del message
-        self._handler.on_refused(request, "this node is no longer the active controller")
+        self._refuse(request, "this node is no longer the active controller")
+
+    def _refuse(self, request: Request[Message], reason: str) -> None:
+        self._handler.on_refused(request, reason)
+        self._unblock()
+
+    def _unblock(self) -> None:
+        callback, self._on_unblocked = self._on_unblocked, None
+        if callback is not None:
+            callback()

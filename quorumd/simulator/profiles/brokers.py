@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.connection import LARGE_REQUEST
 from quorumd.simulator.options import (
     BROKER_NODE_FAULTS,
@@ -122,6 +123,7 @@ BROKER_PROFILES: tuple[Profile, ...] = (
         clients=(1,),
         brokers=(3, 4),
         broker_faults=("controlled shutdown", "paused broker", "broker shutdown"),
+        features=0.5,
         broker_session_ms=(300.0, 1000.0),
         admin_ms=(100.0, 600.0),
         max_partitions_per_step=(1, 1, 2, 3),
@@ -251,6 +253,8 @@ BROKER_PROFILES: tuple[Profile, ...] = (
         operator_share=0.8,
         operator_ms=(30.0, 500.0),
         elr_switches_ms=(100.0, 2000.0),
+        long_intervals=0.8,
+        long_interval_ms=(300.0, 2000.0),
     ),
     Profile(
         "invalid ISR changes",
@@ -272,6 +276,7 @@ BROKER_PROFILES: tuple[Profile, ...] = (
             "paused broker",
             "isolated broker",
         ),
+        features=0.5,
         broker_session_ms=(300.0, 800.0),
         admin_ms=(300.0, 2000.0),
         operators=("invalid ISR changes",),
@@ -293,6 +298,7 @@ BROKER_PROFILES: tuple[Profile, ...] = (
         clients=(1,),
         brokers=(3, 4),
         broker_faults=("broker crash", "broker shutdown", "controlled shutdown"),
+        features=0.5,
         broker_session_ms=(300.0, 1000.0),
         admin_ms=(100.0, 600.0),
         log_directories=(2, 2, 3),
@@ -313,7 +319,11 @@ _node_profile = partial(
     transfers=0.0,
     long_intervals=0.0,
     record_ms=(0.003, 0.03),
+    snapshot_bytes=(600.0, 1e5),
+    maintenance_interval_ms=(100.0, 1000.0),
     broker_faults=(),
+    max_partitions_per_part=(MAX_PARTITIONS_PER_PART, MAX_PARTITIONS_PER_PART, 1, 3),
+    large_request_bytes=(LARGE_REQUEST, LARGE_REQUEST, 0, 100),
 )
 """Ranges for nodes with the broker role, and few other clients, since runs with these nodes take the longest."""
 

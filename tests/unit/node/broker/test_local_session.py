@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -60,8 +61,20 @@ def test_close_is_an_outcome(session: LocalSession, outcomes: Outcomes) -> None:
     assert outcomes.seen == ["closed"]
 
 
-def test_block_ends_at_once(session: LocalSession) -> None:
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda session: session.respond(REQUEST, BrokerHeartbeatResponse(0, 0)),
+        lambda session: session.respond_nothing(REQUEST),
+        lambda session: session.respond_encoded(REQUEST, b""),
+        lambda session: session.close(),
+    ],
+)
+def test_block_ends_once_with_the_outcome(session: LocalSession, end: Callable[[LocalSession], None]) -> None:
+    """A request that is executed in parts is cancelled when its block ends."""
     unblocked: list[bool] = []
-    session.block(REQUEST)
     session.block(REQUEST, lambda: unblocked.append(True))
+    assert unblocked == []
+    end(session)
+    end(session)
     assert unblocked == [True]

@@ -17,8 +17,15 @@ from quorumd.node.readiness import readiness
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from quorumd.protocol.messages.create_topics_response import CreateTopicsResponse
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from quorumd.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.protocol.wire import Message
 from tests.support.node.broker_nodes import CLIENT_PORT, BrokerCluster, broker_role
 from tests.support.node.nodes import DATA_DIRECTORY, Client, Cluster, host_of
 
@@ -33,8 +40,8 @@ def state(node: Node) -> BrokerState:
     return node.broker.state
 
 
-def combined_node() -> tuple[Cluster, Node]:
-    cluster = BrokerCluster()
+def combined_node(**settings: int) -> tuple[Cluster, Node]:
+    cluster = BrokerCluster(**settings)
     node = cluster.start_node(1, broker=broker_role(1))
     cluster.run_until(lambda: state(node) is BrokerState.RUNNING)
     return cluster, node
@@ -120,6 +127,37 @@ def test_topic_is_created_through_the_listener_for_clients() -> None:
     assert broker is not None
     cluster.run_until(lambda: "orders" in broker.metadata.image.topic_ids)
     assert broker.metadata.image.hash == node.state_machine.image.hash
+
+
+@pytest.mark.parametrize(
+    ("size", "errors"), [(1, [ErrorCode.NONE] * 2), (2, [ErrorCode.INVALID_REQUEST] * 2)]
+)
+def test_requests_of_clients_are_split_into_parts_of_the_configured_size(
+    size: int, errors: list[ErrorCode]
+) -> None:
+    """A partition that a request names twice is found only within one part."""
+    cluster, _ = combined_node(max_partitions_per_part=size)
+    client = client_of(cluster)
+    client.request(CreateTopicsRequest([CreatableTopic("orders", 1, 1)], 5000), 7)
+    cluster.run(1000)
+    twice = [ListOffsetsPartition(0, timestamp=-1), ListOffsetsPartition(0, timestamp=-1)]
+    response = client.request(ListOffsetsRequest(-1, 0, [ListOffsetsTopic("orders", twice)]), 7)
+    assert [each.error_code for each in response.topics[0].partitions] == errors
+
+
+def test_large_request_of_the_broker_to_its_own_node_gets_a_response() -> None:
+    """The controller executes it in parts; without a response the broker would wait until the leader changes."""
+    cluster, node = combined_node(max_partitions_per_part=1)
+    assert node.broker is not None
+    seen: list[Message] = []
+    topics = [CreatableTopic(name, 1, 1) for name in ("orders", "payments")]
+    node.broker.open_channel().send(
+        ApiKey.CREATE_TOPICS, lambda version: CreateTopicsRequest(topics, 5000), seen.append, pytest.fail
+    )
+    cluster.run(5000)
+    (response,) = seen
+    assert isinstance(response, CreateTopicsResponse)
+    assert [each.error_code for each in response.topics] == [ErrorCode.NONE] * 2
 
 
 def test_directory_of_other_cluster_stops_the_node() -> None:
