@@ -91,7 +91,8 @@ def canonical_frame(frame: bytes) -> bytes:
         return frame
     if isinstance(record, ClientQuotaRecord):
         record.entity.sort(key=lambda part: part.entity_type)
-    elif isinstance(record, RegisterControllerRecord):
+    else:
+        assert isinstance(record, RegisterControllerRecord)
         record.end_points.sort(key=lambda endpoint: endpoint.name)
         record.features.sort(key=lambda feature: feature.name)
     return encode_record(record, version)

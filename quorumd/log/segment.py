@@ -59,9 +59,6 @@ class Segment:
         self.file: File = disk.open(self.path, create=True)
         self._allocated = self.file.size()
 
-    def __repr__(self) -> str:
-        return f"<segment {self.base_offset}..{self.end_offset}, {self.size} bytes>"
-
     def add(self, headers: Sequence[BatchHeader], position: int, size: int) -> None:
         """Index batches that are in the file at `position`, `size` bytes in total."""
         if self.size == 0:

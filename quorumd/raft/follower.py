@@ -170,13 +170,13 @@ def handle_begin_request(replica: Replica, state: RoleState, event: RequestRecei
     error = announcement_error(replica, event, request)
     token = request.token if replica.settings.epoch_tokens else NO_TOKEN
     if error is ErrorCode.NONE:
-        if not is_following(replica, request):
+        if isinstance(state, Follower) and is_following(replica, request):
+            state.leader_lost = False
+            state.token = token
+            if not state.fetch_in_flight and state.snapshot is None:
+                fetch_from_leader(replica, state)
+        else:
             become_follower(replica, request.leader_id, request.epoch, token)
-        elif isinstance(replica.state, Follower):
-            replica.state.leader_lost = False
-            replica.state.token = token
-            if not replica.state.fetch_in_flight and replica.state.snapshot is None:
-                fetch_from_leader(replica, replica.state)
     respond(replica, event, error, knows_tokens=token != NO_TOKEN)
 
 
