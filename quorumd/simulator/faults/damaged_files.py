@@ -56,7 +56,7 @@ CHECKPOINTS: Final = (
 )  # fmt: skip
 
 
-MAX_FURTHER: Final = 20
+MAX_FURTHER: Final = 40
 """A node is started with fewer than this number of further damages, one at a time."""
 
 Damage = Callable[[Random, Machine], tuple[str, bytes | None]]

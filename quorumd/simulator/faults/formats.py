@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from random import Random
 from typing import Final, NamedTuple
 
 from quorumd.errors import StorageError
 from quorumd.ids import ZERO_UUID, KafkaUuid
+from quorumd.log.meta_properties import FILE_NAME as META_PROPERTIES
 from quorumd.log.meta_properties import format_directory, load_meta_properties, partition_directory
+from quorumd.log.partition_metadata import FILE_NAME as PARTITION_METADATA
 from quorumd.log.quorum_state_file import FILE_NAME as QUORUM_STATE
 from quorumd.log.quorum_state_file import Founder, QuorumStateFile
 from quorumd.simulator.checkers import InvariantViolation
@@ -20,6 +23,9 @@ from quorumd.simulator.faults.base import undisturbed
 PARTITION = partition_directory(DATA_DIRECTORY)
 OTHER_NODE: Final = 77
 MAX_FORMATS: Final = 8
+OTHER_TOPIC_SHARE: Final = 0.15
+"""Share of the directories without meta.properties, and with the metadata of another partition."""
+OTHER_TOPICS: Final = tuple(f"version: 0\ntopic_id: {each}".encode() for each in ("A" * 22, "~" * 22, "A"))
 
 
 class Arguments(NamedTuple):
@@ -67,7 +73,11 @@ class RepeatedFormat:
     def _format(self, random: Random, machine: Machine) -> None:
         disk = machine.disk
         arguments = _draw_arguments(random, machine)
-        if arguments.is_refused and arguments.founders and _has_log(disk) and random.random() < 0.3:
+        if random.random() < OTHER_TOPIC_SHARE:
+            arguments = Arguments(True, machine.node_id)
+            disk.remove(f"{DATA_DIRECTORY}/{META_PROPERTIES}")
+            _rewrite(disk, f"{PARTITION}/{PARTITION_METADATA}", random.choice(OTHER_TOPICS))
+        elif arguments.is_refused and arguments.founders and _has_log(disk) and random.random() < 0.3:
             # Even without the other files, the records show that the directory belongs to a quorum.
             disk.remove(f"{PARTITION}/{QUORUM_STATE}")
         before = disk.contents()
@@ -89,6 +99,12 @@ class RepeatedFormat:
                 raise InvariantViolation(self.invariant, f"{arguments} is accepted")
         if disk.contents() != before:
             raise InvariantViolation(self.invariant, f"{arguments} changes node {machine.node_id}")
+
+
+def _rewrite(disk: SimulatedDisk, path: str, content: bytes) -> None:
+    with closing(disk.open(path, create=True)) as file:
+        file.truncate(0)
+        file.write_at(0, content)
 
 
 def _draw_arguments(random: Random, machine: Machine) -> Arguments:

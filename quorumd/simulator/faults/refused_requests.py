@@ -27,6 +27,7 @@ from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterR
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.wire import Message
+from quorumd.security.forwarded_principals import serialize
 from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.cluster import LISTENER_NAME, Cluster, Machine
 from quorumd.simulator.environment.event_heap import Process
@@ -253,7 +254,8 @@ def _envelope(random: Random, node: Node) -> Refused:
     data = bytes(ClientConnection("client").request(wrapped, wrapped.MAX_VERSION)[1])[4:]
     if isinstance(wrapped, topics.CreateTopicsRequest):
         data = random.choice((data[:-3], data[: len(data) // 2], data[:9], b"", random.randbytes(60)))
-    return Refused(EnvelopeRequest(data, b"", bytes(4)), 0)
+    principal = random.choice((b"", serialize("User:client", False)))
+    return Refused(EnvelopeRequest(data, principal, bytes(4)), 0)
 
 
 _KINDS: tuple[Callable[[Random, Node], Refused], ...] = (

@@ -23,6 +23,7 @@ from quorumd.simulator.profiles.brokers import NODE_PROFILES
 from quorumd.simulator.profiles.mixes import draw_profile
 from quorumd.simulator.profiles.profile import Profile, Range
 from quorumd.simulator.profiles.registry import DEFAULT, PROFILES, VOTER_CHANGES
+from quorumd.simulator.profiles.unmixed import UNMIXED_PROFILES
 from quorumd.simulator.workload import WorkloadOptions
 from quorumd.simulator.workload.feature_options import FeatureOptions, draw_credentials, draw_levels
 
@@ -47,6 +48,18 @@ PEER_FAULTS_SHARE = 0.7
 BROKER_NODES_SHARE = 0.08
 """Share of the seeds of plain swarm that have nodes with the broker role. Such a seed draws from one of their
 profiles, since their clients do not expect the faults of all other profiles."""
+WHOLE_SHARE = 0.15
+"""Share of the seeds of plain swarm that draw from a single profile for what other seeds rarely reach."""
+WHOLE_PROFILES = (
+    *(profile.name for profile in UNMIXED_PROFILES),
+    "features",
+    "cluster reads",
+    "operators",
+    "invalid ISR changes",
+    "directories",
+    "controlled shutdowns",
+)
+"""The profiles of these seeds."""
 SNAPSHOT_BYTES, CHUNK_BYTES = (300.0, 6e3), (100.0, 3e3)
 """Ranges of the sizes of snapshots and chunks in seeds with interrupted transfers."""
 MORE_TRANSFERS, MAINTENANCE_MS = 5.0, 300.0
@@ -69,9 +82,12 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     streams = Streams(seed)
     drawn = PROFILES[profile]
     if profile == DEFAULT:
-        nodes = streams.stream("share of broker nodes")
-        if nodes.random() < BROKER_NODES_SHARE:
-            drawn = replace(nodes.choice(NODE_PROFILES), name=profile)
+        whole = streams.stream("share of broker nodes")
+        share = whole.random()
+        if share < BROKER_NODES_SHARE:
+            drawn = replace(whole.choice(NODE_PROFILES), name=profile)
+        elif share < BROKER_NODES_SHARE + WHOLE_SHARE:
+            drawn = replace(PROFILES[whole.choice(WHOLE_PROFILES)], name=profile)
         else:
             drawn = draw_profile(streams.stream("mix"), drawn)
     options = _Sampler(streams.stream("options")).options(drawn)

@@ -56,7 +56,8 @@ GRANTED: Final = {
     GROUP: (access.ALL, access.READ, *OPERATIONS[GROUP]),
     CLUSTER: (access.ALL, access.CREATE, *OPERATIONS[CLUSTER]),
 }
-QUOTA_KEYS: Final = ("producer_byte_rate", "consumer_byte_rate")
+QUOTAS: Final = (("producer_byte_rate", 1), ("consumer_byte_rate", 1), ("controller_mutation_rate", 1e-4))
+"""Keys of quotas, and the unit of their values: clients exceed only the last one."""
 SCRAM_MECHANISMS: Final = (1, 2)
 STRANGER: Final = "User:stranger"
 
@@ -151,8 +152,8 @@ class AccessRequests:
         if random.random() < 0.5:
             entity.append(wire.EntityData("client-id", "app"))
         ops = [
-            wire.OpData(key, self._value(), random.random() < 0.3)
-            for key in random.sample(QUOTA_KEYS, random.choice((1, 2)))
+            wire.OpData(key, self._value() * unit, random.random() < 0.3)
+            for key, unit in random.sample(QUOTAS, random.choice((1, 2)))
         ]
         return wire.AlterClientQuotasRequest([wire.EntryData(entity, ops)], random.random() < 0.1), 1
 
@@ -209,6 +210,6 @@ def _cluster_request(operation: int) -> tuple[Message, int]:
         return DeleteAclsRequest([nothing]), 3
     if operation == access.ALTER_CONFIGS:
         entity = [quotas.EntityData("user", "stranger")]
-        ops = [quotas.OpData(QUOTA_KEYS[0], 1, False)]
+        ops = [quotas.OpData(QUOTAS[0][0], 1, False)]
         return quotas.AlterClientQuotasRequest([quotas.EntryData(entity, ops)], True), 1
     return LISTS[0] if operation == access.DESCRIBE else LISTS[1]

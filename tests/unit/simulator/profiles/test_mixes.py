@@ -4,13 +4,21 @@ from collections import Counter
 from dataclasses import fields
 from random import Random
 
+from quorumd.simulator.environment.entropy import Streams
 from quorumd.simulator.options import (
+    PEER_LOGIN_FAULTS,
     RARE_BROKER_FAULT_NAMES,
     RARE_FAULT_NAMES,
     LongIntervals,
     SimulationOptions,
 )
-from quorumd.simulator.profiles.draw import FIXED_VOTER_FAULTS, draw_options
+from quorumd.simulator.profiles.draw import (
+    BROKER_NODES_SHARE,
+    FIXED_VOTER_FAULTS,
+    WHOLE_PROFILES,
+    WHOLE_SHARE,
+    draw_options,
+)
 from quorumd.simulator.profiles.mixes import BROKERS_SHARE, GROUPS, MIXED_SHARE, UNIONS, draw_profile, mixed
 from quorumd.simulator.profiles.profile import Profile
 from quorumd.simulator.profiles.registry import ALL, PROFILES, VOTER_CHANGES
@@ -52,6 +60,21 @@ def test_mixes_are_a_share_of_plain_swarm() -> None:
     with_brokers = [profile for profile in mixes if profile.brokers != (0,)]
     assert abs(len(with_brokers) - BROKERS_SHARE * len(mixes)) < len(mixes) / 20
     assert {profile.name for profile in profiles} == {"swarm"}
+
+
+def test_single_profiles_are_a_share_of_plain_swarm() -> None:
+    streams = [Streams(seed).stream("share of broker nodes").random() for seed in SEEDS]
+    end = BROKER_NODES_SHARE + WHOLE_SHARE
+    whole = [seed for seed, share in zip(SEEDS, streams, strict=True) if BROKER_NODES_SHARE <= share < end]
+    assert abs(len(whole) - WHOLE_SHARE * len(SEEDS)) < len(SEEDS) / 20
+    for seed in whole:
+        options = draw_options(seed)
+        assert options.profile == "swarm"
+        assert any(set(options.faults) <= allowed_faults(PROFILES[name]) for name in WHOLE_PROFILES)
+
+
+def allowed_faults(profile: Profile) -> set[str]:
+    return {*profile.faults, *profile.broker_faults, *profile.rare_broker_faults, *PEER_LOGIN_FAULTS}
 
 
 def test_mix_has_all_faults_and_takes_each_group_from_one_profile() -> None:
