@@ -48,9 +48,9 @@ PEER_FAULTS_SHARE = 0.7
 BROKER_NODES_SHARE = 0.08
 """Share of the seeds of plain swarm that have nodes with the broker role. Such a seed draws from one of their
 profiles, since their clients do not expect the faults of all other profiles."""
-WHOLE_SHARE = 0.15
+SINGLE_SHARE = 0.25
 """Share of the seeds of plain swarm that draw from a single profile for what other seeds rarely reach."""
-WHOLE_PROFILES = (
+SINGLE_PROFILES = (
     *(profile.name for profile in UNMIXED_PROFILES),
     "features",
     "cluster reads",
@@ -80,16 +80,7 @@ TYPICAL_MACHINES = 3
 def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     """Draw the options of one seed. Raises KeyError for an unknown profile."""
     streams = Streams(seed)
-    drawn = PROFILES[profile]
-    if profile == DEFAULT:
-        whole = streams.stream("share of broker nodes")
-        share = whole.random()
-        if share < BROKER_NODES_SHARE:
-            drawn = replace(whole.choice(NODE_PROFILES), name=profile)
-        elif share < BROKER_NODES_SHARE + WHOLE_SHARE:
-            drawn = replace(PROFILES[whole.choice(WHOLE_PROFILES)], name=profile)
-        else:
-            drawn = draw_profile(streams.stream("mix"), drawn)
+    drawn = _profile_of_swarm(streams) if profile == DEFAULT else PROFILES[profile]
     options = _Sampler(streams.stream("options")).options(drawn)
     options = _Sampler(streams.stream("leader balance")).with_balance(options, drawn)
     options = _Sampler(streams.stream("parts")).with_parts(options, drawn)
@@ -130,6 +121,17 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
         initial_controllers=alone or streams.stream("founding").random() < 0.5,
     )
     return _Sampler(streams.stream("peer logins")).with_peer_logins(options, drawn)
+
+
+def _profile_of_swarm(streams: Streams) -> Profile:
+    """Draw the profile of a seed of plain swarm, with its name: a single one, a mix, or the wide ranges."""
+    single = streams.stream("share of broker nodes")
+    share = single.random()
+    if share < BROKER_NODES_SHARE:
+        return replace(single.choice(NODE_PROFILES), name=DEFAULT)
+    if share < BROKER_NODES_SHARE + SINGLE_SHARE:
+        return replace(PROFILES[single.choice(SINGLE_PROFILES)], name=DEFAULT)
+    return draw_profile(streams.stream("mix"), PROFILES[DEFAULT])
 
 
 def _with_work_of_brokers(

@@ -31,7 +31,7 @@ ALL = Profile(
         "copied snapshots",
         "newer record version",
     ),
-    rare_share=0.12,
+    rare_share=0.25,
     separate_faults=(
         "failed write",
         "interrupted installation",
@@ -42,7 +42,7 @@ ALL = Profile(
         "failed segment",
         "damaged indexes",
     ),
-    separate_share=0.2,
+    separate_share=0.3,
     brokers=(0,) * 36 + (3, 4, 3, 4),
     access=0.25,
     logins=0.15,

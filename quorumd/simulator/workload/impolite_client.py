@@ -8,7 +8,8 @@ from random import Random
 from typing import Final
 
 from quorumd.ports import Transport
-from quorumd.protocol.connection import ClientConnection
+from quorumd.protocol.connection import LARGE_REQUEST, ClientConnection
+from quorumd.protocol.framing import SIZE
 from quorumd.protocol.messages.alter_client_quotas_request import (
     AlterClientQuotasRequest,
     EntityData,
@@ -29,7 +30,6 @@ HOST: Final = "10.0.17.1"
 NAME: Final = "impolite"
 COUNTS: Final = (1, 2, 5, 5, 30, 30, 200, 1100)
 """Number of requests sent at once; more than a thousand may not wait for a response."""
-GARBAGE: Final = (b"GET / HTTP/1.1\r\n", bytes(12), b"\x00\x00\x00\x08" + b"\x7f" * 8, b"\xff\xff\xff\xff")
 BROKER: Final = 4
 TIMEOUT_MS: Final = 2000
 _STRANGER: Final = EntryData([EntityData("user", "impolite")], [OpData("producer_byte_rate", 1.0, False)])
@@ -49,6 +49,25 @@ _LIMITS: Final = (
 )
 """Quotas that the client sets for itself."""
 _LARGE: Final = (DescribeConfigsRequest([DescribeConfigsResource(BROKER, "", None)] * 3), 4)
+
+
+def _damaged(count: int) -> bytes:
+    """The frame of a large request that ends within its last element."""
+    topics = [CreatableTopic(f"{number:0{LARGE_REQUEST // count + 1}}") for number in range(count)]
+    data = bytes(ClientConnection(NAME).request(CreateTopicsRequest(topics, TIMEOUT_MS, True), 7)[1])
+    whole = data[SIZE.size : -8]
+    return SIZE.pack(len(whole)) + whole
+
+
+GARBAGE: Final = (
+    b"GET / HTTP/1.1\r\n",
+    bytes(12),
+    b"\x00\x00\x00\x08" + b"\x7f" * 8,
+    b"\xff\xff\xff\xff",
+    _damaged(20),
+    _damaged(300),
+)
+"""What ends a connection. Of the damaged requests, the first is decoded at once, the second in steps."""
 
 
 def _limit(limit: tuple[EntityData, str, float], is_removed: bool) -> AlterClientQuotasRequest:

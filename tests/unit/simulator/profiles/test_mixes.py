@@ -15,8 +15,8 @@ from quorumd.simulator.options import (
 from quorumd.simulator.profiles.draw import (
     BROKER_NODES_SHARE,
     FIXED_VOTER_FAULTS,
-    WHOLE_PROFILES,
-    WHOLE_SHARE,
+    SINGLE_PROFILES,
+    SINGLE_SHARE,
     draw_options,
 )
 from quorumd.simulator.profiles.mixes import BROKERS_SHARE, GROUPS, MIXED_SHARE, UNIONS, draw_profile, mixed
@@ -64,13 +64,13 @@ def test_mixes_are_a_share_of_plain_swarm() -> None:
 
 def test_single_profiles_are_a_share_of_plain_swarm() -> None:
     streams = [Streams(seed).stream("share of broker nodes").random() for seed in SEEDS]
-    end = BROKER_NODES_SHARE + WHOLE_SHARE
-    whole = [seed for seed, share in zip(SEEDS, streams, strict=True) if BROKER_NODES_SHARE <= share < end]
-    assert abs(len(whole) - WHOLE_SHARE * len(SEEDS)) < len(SEEDS) / 20
-    for seed in whole:
+    end = BROKER_NODES_SHARE + SINGLE_SHARE
+    single = [seed for seed, share in zip(SEEDS, streams, strict=True) if BROKER_NODES_SHARE <= share < end]
+    assert abs(len(single) - SINGLE_SHARE * len(SEEDS)) < len(SEEDS) / 20
+    for seed in single:
         options = draw_options(seed)
         assert options.profile == "swarm"
-        assert any(set(options.faults) <= allowed_faults(PROFILES[name]) for name in WHOLE_PROFILES)
+        assert any(set(options.faults) <= allowed_faults(PROFILES[name]) for name in SINGLE_PROFILES)
 
 
 def allowed_faults(profile: Profile) -> set[str]:
