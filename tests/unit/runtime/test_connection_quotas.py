@@ -38,6 +38,12 @@ def test_limit_per_host() -> None:
     assert refusals.count == 1
 
 
+def test_limit_per_host_holds_for_nodes_of_the_quorum() -> None:
+    quotas = Refusals().quotas(NetworkLimits(max_connections_per_host=1))
+    quotas.reserve_for("a")
+    assert [quotas.admit("a"), quotas.admit("a")] == [True, False]
+
+
 def test_many_rejections_are_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
     refusals = Refusals()
     quotas = refusals.quotas(NetworkLimits(max_connections_per_host=1))

@@ -65,6 +65,13 @@ def test_usual_expression_is_compiled(pattern: str) -> None:
     assert compile_regex(pattern).size > 10
 
 
+def test_invalid_expressions_are_not_logged(capfd: pytest.CaptureFixture[str]) -> None:
+    """RE2 would write a line for each of them to the standard error, whoever sends them."""
+    with pytest.raises(RequestError):
+        compile_regex("a(b")
+    assert capfd.readouterr().err == ""
+
+
 def test_size_grows_with_the_program() -> None:
     assert compile_regex("a").size < 10
     assert compile_regex("(a{0,20}){0,20}").size > 500

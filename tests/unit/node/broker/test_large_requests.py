@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from quorumd.broker.api.transactions import MAX_PARTITIONS_ADDED
 from quorumd.broker.controller_requests.lifecycle import BrokerState
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
@@ -359,6 +360,14 @@ def test_rights_of_a_member_are_checked_in_slices() -> None:
         requests.begin(message, version)
         longest.append(requests.counter.longest)
     assert longest[1] <= 1.2 * longest[0]
+
+
+def test_transaction_gets_as_many_partitions_as_documented() -> None:
+    refused = []
+    for count in (MAX_PARTITIONS_ADDED // len(NAMES), MAX_PARTITIONS_ADDED // len(NAMES) + 1):
+        response = Requests(started()).call(add_partitions(count), 3)
+        refused.append(ErrorCode.INVALID_REQUEST in {error for error, _ in errors_in(response)})
+    assert refused == [False, True]
 
 
 @pytest.mark.parametrize("max_items", [1, 1000])
