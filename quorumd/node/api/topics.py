@@ -74,11 +74,13 @@ class TopicApis:
     def _selected(
         self, message: DescribeTopicPartitionsRequest, access: Access | None
     ) -> Generator[int, None, list[_Selected]]:
-        """Return the topics that the page may contain, and the next one."""
-        first, count = _first_name(message), partition_limit(message) + 1
+        """Return the topics that the page may contain, and the next one. The first may have no partition on it: a topic
+        created again since the previous page has fewer partitions than the cursor."""
+        first, limit = _first_name(message), partition_limit(message)
+        count = limit + 2
         is_named = bool(message.topics)
         if not (yield from _is_valid(message)):
-            requested = (yield from _first_names(message.topics, "", count - 1)) if is_named else [first]
+            requested = (yield from _first_names(message.topics, "", limit)) if is_named else [first]
             return [_Selected(name, ErrorCode.INVALID_REQUEST) for name in requested]
         names: Iterable[str] = self._all_names(first)
         if is_named:

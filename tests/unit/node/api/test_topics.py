@@ -85,6 +85,16 @@ def test_page_leaves_out_a_partition_that_does_not_exist(harness: TopicApiHarnes
     assert harness.page("d", cursor=("d", 1)) == ([("d", [1, 3])], None)
 
 
+@pytest.mark.parametrize("names", [(), ("b", "c", "d")])
+def test_page_continues_after_a_topic_with_fewer_partitions_than_the_cursor(
+    harness: TopicApiHarness, names: tuple[str, ...]
+) -> None:
+    """The topic was deleted and created again between two pages. Later topics were not listed."""
+    harness.add("d", 1)
+    page = harness.page(*names, limit=1, cursor=("b", MAX_PARTITIONS))
+    assert page == ([("b", []), ("c", [0])], ("d", 0))
+
+
 def test_cursor_of_a_deleted_topic_continues_with_the_next(harness: TopicApiHarness) -> None:
     assert harness.page(cursor=("aa", 2)) == ([("b", [0, 1]), ("c", [0])], None)
 
