@@ -20,7 +20,7 @@ from quorumd.simulator.options import (
 )
 from quorumd.simulator.peer_logins import MECHANISMS, PeerLogins
 from quorumd.simulator.profiles.brokers import NODE_PROFILES
-from quorumd.simulator.profiles.mixes import draw_profile
+from quorumd.simulator.profiles.mixes import draw_profile, mixed
 from quorumd.simulator.profiles.profile import Profile, Range
 from quorumd.simulator.profiles.registry import DEFAULT, PROFILES, VOTER_CHANGES
 from quorumd.simulator.profiles.unmixed import UNMIXED_PROFILES
@@ -130,7 +130,7 @@ def _profile_of_swarm(streams: Streams) -> Profile:
     if share < BROKER_NODES_SHARE:
         return replace(single.choice(NODE_PROFILES), name=DEFAULT)
     if share < BROKER_NODES_SHARE + SINGLE_SHARE:
-        return replace(PROFILES[single.choice(SINGLE_PROFILES)], name=DEFAULT)
+        return mixed(single, PROFILES[DEFAULT], [PROFILES[single.choice(SINGLE_PROFILES)]])
     return draw_profile(streams.stream("mix"), PROFILES[DEFAULT])
 
 

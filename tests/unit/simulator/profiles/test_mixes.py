@@ -74,7 +74,13 @@ def test_single_profiles_are_a_share_of_plain_swarm() -> None:
 
 
 def allowed_faults(profile: Profile) -> set[str]:
-    return {*profile.faults, *profile.broker_faults, *profile.rare_broker_faults, *PEER_LOGIN_FAULTS}
+    return {
+        *profile.faults,
+        *profile.broker_faults,
+        *RARE_BROKER_FAULT_NAMES,
+        *RARE_FAULT_NAMES,
+        *PEER_LOGIN_FAULTS,
+    }
 
 
 def test_mix_has_all_faults_and_takes_each_group_from_one_profile() -> None:
