@@ -74,8 +74,8 @@ class TopicApis:
     def _selected(
         self, message: DescribeTopicPartitionsRequest, access: Access | None
     ) -> Generator[int, None, list[_Selected]]:
-        """Return the topics that the page may contain, and the next one. The first may have no partition on it: a topic
-        created again since the previous page has fewer partitions than the cursor."""
+        """Return the topics that the page may contain, and the next one. The first may have no partition on it: a
+        topic created again since the previous page has fewer partitions than the cursor."""
         first, limit = _first_name(message), partition_limit(message)
         count = limit + 2
         is_named = bool(message.topics)

@@ -191,6 +191,8 @@ class ClusterView:
     """Whether the controller elects preferred leaders."""
     drains_in_batches: bool = False
     """Whether a broker may have more partitions than change in one step."""
+    unregisters_in_parts: bool = False
+    """Whether an active broker that is unregistered may lose its partitions before its registration."""
 
     produced: dict[int, Produced] = field(default_factory=dict)
     """The values that producers have sent to nodes."""

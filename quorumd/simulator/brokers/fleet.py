@@ -11,10 +11,11 @@ from random import Random
 
 from quorumd.broker.controller_requests.alter_partition import BROKER_EPOCHS_SINCE
 from quorumd.controller.record_versions import CORDONED_SINCE
+from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.simulator.brokers.broker import DATA_PORT, Broker
 from quorumd.simulator.brokers.broker_disk import Disk
 from quorumd.simulator.brokers.checkers.liveness import missing
-from quorumd.simulator.brokers.options import BrokerOptions
+from quorumd.simulator.brokers.options import UNREGISTRATIONS, BrokerOptions
 from quorumd.simulator.brokers.population import BrokerPopulation
 from quorumd.simulator.brokers.traffic import Traffic
 from quorumd.simulator.cluster import Cluster
@@ -55,6 +56,10 @@ class BrokerFleet(BrokerPopulation):
     def __init__(self, cluster: Cluster, options: BrokerOptions, committed: Sequence[Batch]) -> None:
         super().__init__(cluster, options, committed, range(FIRST_BROKER, FIRST_BROKER + options.count))
         self.observation.view.drains_in_batches = options.max_partitions_per_step < MAX_PARTITIONS
+        self.observation.view.unregisters_in_parts = (
+            cluster.options.max_partitions_per_part < MAX_PARTITIONS_PER_PART
+            and UNREGISTRATIONS in options.operators
+        )
         self.observation.view.proposals_have_epochs = (
             min(options.alter_partition_versions) >= BROKER_EPOCHS_SINCE
         )

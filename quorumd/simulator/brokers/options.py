@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 PARTITION_MISTAKES = "partition mistakes"
+UNREGISTRATIONS = "unregistrations"
 """An operator that is drawn separately, so that the draws of the others do not depend on it."""
 OPERATOR_NAMES = (
     "topics",
     "configs",
     "elections",
     "invalid ISR changes",
-    "unregistrations",
+    UNREGISTRATIONS,
     PARTITION_MISTAKES,
 )
 """The operators in addition to the administrator, see `BrokerOptions.operators`."""

@@ -92,7 +92,8 @@ class DroppedReplicasBumpLeaderEpoch(BrokerChecker):
 
 class LeadersAreInSync(BrokerChecker):
     """A leader is in the ISR, and active or in a controlled shutdown in steps. A partition has a leader if a member
-    of its ISR, or of its ELR if the ISR is empty, could lead (X5); this is not checked if brokers change in steps."""
+    of its ISR, or of its ELR if the ISR is empty, could lead (X5); this is not checked if brokers change in steps, or are
+    unregistered in parts."""
 
     invariant = "a leader is in the ISR, and exists if any replica is eligible"
 
@@ -104,7 +105,7 @@ class LeadersAreInSync(BrokerChecker):
                 is_there = leader is not None and (leader.is_active or view.is_draining(leader))
                 if row.leader not in row.isr or not is_there:
                     raise self.violation(f"{named(view, where)} is led by {leader!r}: {row!r}")
-            if row.leader != NO_LEADER or view.drains_in_batches:
+            if row.leader != NO_LEADER or view.drains_in_batches or view.unregisters_in_parts:
                 continue
             for member in row.isr or row.elr:
                 broker = brokers.get(member)

@@ -106,6 +106,13 @@ def test_leaders() -> None:
     assert not batch(checker, row((), NO_LEADER, elr=(2,), directories=elsewhere))
 
 
+def test_broker_that_is_unregistered_in_parts_leads_nothing_while_it_is_registered() -> None:
+    checker, view = metadata.LeadersAreInSync(), view_with(row((2,), NO_LEADER))
+    assert breaks(checker.batch_committed, view, [WHERE])
+    view.unregisters_in_parts = True
+    assert not breaks(checker.batch_committed, view, [WHERE])
+
+
 def test_reassignments() -> None:
     checker = metadata.ReassignmentsAreValid()
     assert not batch(checker, row(adding=(1,), removing=(2,)))
