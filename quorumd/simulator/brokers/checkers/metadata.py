@@ -92,8 +92,8 @@ class DroppedReplicasBumpLeaderEpoch(BrokerChecker):
 
 class LeadersAreInSync(BrokerChecker):
     """A leader is in the ISR, and active or in a controlled shutdown in steps. A partition has a leader if a member
-    of its ISR, or of its ELR if the ISR is empty, could lead (X5); this is not checked if brokers change in steps, or are
-    unregistered in parts."""
+    of its ISR, or of its ELR if the ISR is empty, could lead (X5); this is not checked if brokers change in
+    steps, or are unregistered in parts."""
 
     invariant = "a leader is in the ISR, and exists if any replica is eligible"
 
