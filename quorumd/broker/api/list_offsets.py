@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Final
 
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.api.fetch_reader import CONSUMER, READ_COMMITTED
+from quorumd.broker.log.timestamps import Steps, TimestampOffset
 from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.errors import ErrorCode, RequestError, StorageError
 from quorumd.protocol.connection import Request
@@ -20,6 +21,7 @@ from quorumd.protocol.messages.offset_for_leader_epoch_request import (
 )
 from quorumd.protocol.messages.offset_for_leader_epoch_response import EpochEndOffset
 from quorumd.protocol.routes import Route, Session
+from quorumd.protocol.stepped_task import SteppedTask
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -43,6 +45,13 @@ DEBUGGING_CONSUMER: Final = -2
 """The replica id of a debugging consumer, which may read from followers."""
 
 
+UNITS_AT_ONCE: Final = 250
+"""Units that are done before any other event is handled: as many partitions without a lookup."""
+UNITS_PER_STEP: Final = 10
+"""Units of a step of a lookup, about a tenth of a millisecond."""
+_Lookup = Generator[int, None, ListOffsetsPartitionResponse]
+
+
 class ListOffsetsApis:
     """Handles ListOffsets and OffsetForLeaderEpoch. There is no tiered storage."""
 
@@ -56,7 +65,19 @@ class ListOffsetsApis:
         )
 
     def list_offsets(self, session: Session, request: Request[ListOffsetsRequest]) -> None:
-        """Look up offsets by timestamp. A repeated partition gets INVALID_REQUEST, as in Kafka."""
+        """Look up offsets by timestamp. A repeated partition gets INVALID_REQUEST, as in Kafka.
+
+        A lookup decodes the records of a batch, which its producer chose, so it is done in slices, while later
+        requests of the session wait."""
+        task = SteppedTask(self._listed(request), lambda response: session.respond(request, response))
+        task.advance(UNITS_AT_ONCE)
+        if not task.is_done:
+            session.block(request)
+            self._context.begin(task)
+
+    def _listed(
+        self, request: Request[ListOffsetsRequest]
+    ) -> Generator[int, None, list_offsets_response.ListOffsetsResponse]:
         message = request.message
         named = [(topic.name, each.partition_index) for topic in message.topics for each in topic.partitions]
         repeated = {each for each, count in Counter(named).items() if count > 1}
@@ -68,14 +89,15 @@ class ListOffsetsApis:
                 if (topic.name, partition.partition_index) in repeated:
                     result = _failed(partition, ErrorCode.INVALID_REQUEST)
                 else:
-                    result = self._offset(request, topic.name, partition)
+                    result = yield from self._offset(request, topic.name, partition)
                 results.append(result)
+                yield 1
             response.topics.append(wire.ListOffsetsTopicResponse(topic.name, results))
-        session.respond(request, response)
+        return response
 
     def _offset(
         self, request: Request[ListOffsetsRequest], topic: str, partition: ListOffsetsPartition
-    ) -> ListOffsetsPartitionResponse:
+    ) -> _Lookup:
         timestamp = partition.timestamp
         if timestamp < 0 and request.api_version < SINCE_VERSION.get(timestamp, request.api_version + 1):
             return _failed(partition, ErrorCode.UNSUPPORTED_VERSION)
@@ -87,10 +109,13 @@ class ListOffsetsApis:
                 error = ErrorCode.NONE
             if error is not ErrorCode.NONE:
                 return _failed(partition, error)
-            result = _lookup(hosted, message, partition)
+            result = yield from _lookup(hosted, message, partition)
         except RequestError as unavailable:
             return _failed(partition, unavailable.error)
         except StorageError as fault:
+            if hosted not in self._context.partitions.all():
+                # It was deleted between two steps.
+                return _failed(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return _failed(partition, self._context.partitions.handle_log_error(hosted, fault))
         if result.error_code == ErrorCode.OFFSET_NOT_AVAILABLE and request.api_version < NOT_AVAILABLE_SINCE:
             result.error_code = int(ErrorCode.LEADER_NOT_AVAILABLE)
@@ -122,13 +147,21 @@ class ListOffsetsApis:
         return EpochEndOffset(0, partition.partition, end.epoch, end.offset)
 
 
+def _in_units(steps: Steps) -> Generator[int, None, TimestampOffset | None]:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: TimestampOffset | None = end.value
+            return found
+        yield UNITS_PER_STEP
+
+
 def _failed(partition: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(partition.partition_index, int(error))
 
 
-def _lookup(
-    hosted: HostedPartition, message: ListOffsetsRequest, partition: ListOffsetsPartition
-) -> ListOffsetsPartitionResponse:
+def _lookup(hosted: HostedPartition, message: ListOffsetsRequest, partition: ListOffsetsPartition) -> _Lookup:
     """Look up an offset that the client may read. Raises StorageError."""
     log, replica = hosted.log, hosted.replica
     is_consumer = message.replica_id == CONSUMER
@@ -147,7 +180,8 @@ def _lookup(
         return ListOffsetsPartitionResponse(number, 0, -1, end, replica.leader_epoch)
     if timestamp == LATEST:
         return _failed(partition, ErrorCode.OFFSET_NOT_AVAILABLE)
-    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_of_timestamp(timestamp, end)
+    steps = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_of_timestamp(timestamp, end)
+    found = yield from _in_units(steps)
     if found is not None and found.offset < end:
         return ListOffsetsPartitionResponse(number, 0, found.timestamp_ms, found.offset, found.epoch)
     # A record that was committed under the previous leader may be above the high watermark.

@@ -1,9 +1,13 @@
 """Decoders for snappy and lz4, which the standard library lacks, in the framing of Kafka's clients.
 
-Used by compaction and lookups by timestamp, which are rare: decoding a batch of 64 KiB takes milliseconds.
+Used by compaction and lookups by timestamp, which are rare: decoding a batch of 64 KiB takes milliseconds. The
+generators yield after ELEMENTS_PER_STEP elements.
 """
 
 from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Final
 
 from quorumd.errors import MalformedMessage
 
@@ -11,9 +15,10 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_UNCOMPRESSED = 0x8000_0000
+ELEMENTS_PER_STEP: Final = 64
 
 
-def decompress_snappy(data: bytes, limit: int) -> bytes | None:
+def decompress_snappy(data: bytes, limit: int) -> Generator[None, None, bytes | None]:
     """Decode raw snappy, or the xerial framing of the Java client; None if it exceeds `limit` bytes.
 
     Raises MalformedMessage.
@@ -21,21 +26,22 @@ def decompress_snappy(data: bytes, limit: int) -> bytes | None:
     out = bytearray()
     try:
         if not data.startswith(_XERIAL_MAGIC):
-            _decode_snappy(data, out, limit)
+            yield from _decode_snappy(data, out, limit)
             return bytes(out) if len(out) <= limit else None
         position = _XERIAL_HEADER_BYTES
         while position < len(data) and len(out) <= limit:
             size = int.from_bytes(data[position : position + 4], "big")
             position += 4
-            _decode_snappy(data[position : position + size], out, limit)
+            yield from _decode_snappy(data[position : position + size], out, limit)
             position += size
     except IndexError:
         raise MalformedMessage("invalid snappy: the data ends within an element") from None
     return bytes(out) if len(out) <= limit else None
 
 
-def _decode_snappy(data: bytes, out: bytearray, limit: int) -> None:
+def _decode_snappy(data: bytes, out: bytearray, limit: int) -> Generator[None, None, None]:
     position, shift, expected = 0, 0, len(out)
+    elements = 0
     while True:
         byte = data[position]
         position += 1
@@ -45,6 +51,9 @@ def _decode_snappy(data: bytes, out: bytearray, limit: int) -> None:
             break
     end = len(data)
     while position < end and len(out) <= limit:
+        elements += 1
+        if elements % ELEMENTS_PER_STEP == 0:
+            yield
         tag = data[position]
         position += 1
         kind = tag & 3
@@ -71,7 +80,7 @@ def _decode_snappy(data: bytes, out: bytearray, limit: int) -> None:
         raise MalformedMessage(f"invalid snappy: {len(out)} bytes decoded, {expected} expected")
 
 
-def decompress_lz4(data: bytes, limit: int) -> bytes | None:
+def decompress_lz4(data: bytes, limit: int) -> Generator[None, None, bytes | None]:
     """Decode an lz4 frame; None if it exceeds `limit` bytes. Ignores checksums: the batch has a CRC.
 
     Raises MalformedMessage.
@@ -96,15 +105,19 @@ def decompress_lz4(data: bytes, limit: int) -> bytes | None:
             if is_uncompressed:
                 out += block
             else:
-                _decode_lz4(block, out, limit)
+                yield from _decode_lz4(block, out, limit)
     except IndexError:
         raise MalformedMessage("invalid lz4: a block ends within an element") from None
     return None
 
 
-def _decode_lz4(block: bytes, out: bytearray, limit: int) -> None:
+def _decode_lz4(block: bytes, out: bytearray, limit: int) -> Generator[None, None, None]:
     position, end = 0, len(block)
+    elements = 0
     while position < end and len(out) <= limit:
+        elements += 1
+        if elements % ELEMENTS_PER_STEP == 0:
+            yield
         token = block[position]
         position += 1
         length = token >> 4
@@ -119,7 +132,8 @@ def _decode_lz4(block: bytes, out: bytearray, limit: int) -> None:
         length = token & 15
         if length == 15:
             length, position = _extended_length(block, position, length)
-        _copy(out, offset, length + 4)
+        # The length of one copy may be a gigabyte.
+        _copy(out, offset, min(length + 4, limit + 1 - len(out)))
 
 
 def _extended_length(block: bytes, position: int, length: int) -> tuple[int, int]:

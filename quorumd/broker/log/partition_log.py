@@ -14,7 +14,7 @@ from quorumd.broker.log.log_recovery import LoadedLog, RecoveryReport, load_log,
 from quorumd.broker.log.log_retention import first_segment_to_keep
 from quorumd.broker.log.producer_state import AbortedTransaction
 from quorumd.broker.log.segment_list import SegmentList
-from quorumd.broker.log.timestamps import TimestampOffset, first_at_least, first_with_largest
+from quorumd.broker.log.timestamps import Steps, first_at_least, first_with_largest
 from quorumd.broker.log.transaction_marker import TransactionMarker, encode_marker
 from quorumd.broker.log.validation import LOG_APPEND_TIME, Origin, validate_produced
 from quorumd.errors import CorruptLog, DiskFull, FlushFailed, MalformedMessage, StorageError
@@ -285,24 +285,24 @@ class PartitionLog:
         except OSError as cause:
             raise self._read_error(cause) from cause
 
-    def offset_of_timestamp(self, timestamp_ms: int, max_offset: int) -> TimestampOffset | None:
-        """The first record below `max_offset` whose timestamp is at least `timestamp_ms`.
+    def offset_of_timestamp(self, timestamp_ms: int, max_offset: int) -> Steps:
+        """The first record below `max_offset` whose timestamp is at least `timestamp_ms`, in steps.
 
         Raises CorruptLog, StorageError.
         """
         try:
-            found = first_at_least(self._segments.all, timestamp_ms, self.start_offset)
+            found = yield from first_at_least(lambda: self._segments.all, timestamp_ms, self.start_offset)
         except OSError as cause:
             raise self._read_error(cause) from cause
         return found if found is not None and found.offset < max_offset else None
 
-    def max_timestamp(self) -> TimestampOffset | None:
-        """The first record with the largest timestamp of the log (KIP-734); None without timestamps.
+    def max_timestamp(self) -> Steps:
+        """The first record with the largest timestamp of the log (KIP-734), in steps; None without timestamps.
 
         Raises CorruptLog, StorageError.
         """
         try:
-            return first_with_largest(self._segments.all)
+            return (yield from first_with_largest(lambda: self._segments.all))
         except OSError as cause:
             raise self._read_error(cause) from cause
 

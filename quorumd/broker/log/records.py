@@ -7,7 +7,7 @@ decoder for zstd: `decompressed` returns None, and callers treat the batch as a 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 from quorumd.broker.log.decompression import decompress_lz4, decompress_snappy
@@ -21,6 +21,7 @@ LZ4 = 3
 ENCODABLE = (0, GZIP)
 """Codecs with an encoder and a native decoder."""
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
+_GZIP_BYTES_PER_STEP = 64 * 1024
 MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
 """A batch that is larger when decompressed is treated as if its codec had no decoder."""
 
@@ -68,27 +69,46 @@ def record_spans(payload: bytes, count: int) -> Iterator[RecordSpan]:
         raise MalformedMessage(f"{len(payload) - position} bytes follow the {count} records")
 
 
-def decompressed(data: bytes, batch: BatchHeader) -> bytes | None:
-    """The uncompressed records of a complete batch; None if they are too large or the codec has no decoder.
+def decompressed(data: bytes, batch: BatchHeader, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes | None:
+    """The uncompressed records of a complete batch; None if they exceed `limit` bytes or the codec has no decoder.
 
     Raises MalformedMessage.
     """
+    steps = decompress_in_steps(data, batch, limit)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: bytes | None = end.value
+            return found
+
+
+def decompress_in_steps(data: bytes, batch: BatchHeader, limit: int) -> Generator[None, None, bytes | None]:
+    """As `decompressed`, in steps of less than a millisecond; None if the records exceed `limit` bytes."""
     payload = data[batch.position + HEADER_SIZE : batch.position + batch.size]
     # Compaction leaves an empty batch without a compressed payload.
     if batch.codec == 0 or batch.count == 0:
         return payload
     if batch.codec == SNAPPY:
-        return decompress_snappy(payload, MAX_DECOMPRESSED_BYTES)
+        return (yield from decompress_snappy(payload, limit))
     if batch.codec == LZ4:
-        return decompress_lz4(payload, MAX_DECOMPRESSED_BYTES)
+        return (yield from decompress_lz4(payload, limit))
     if batch.codec != GZIP:
         return None
     decoder = zlib.decompressobj(_GZIP_FORMAT)
-    try:
-        found = decoder.decompress(payload, MAX_DECOMPRESSED_BYTES)
-    except zlib.error as fault:
-        raise MalformedMessage(f"batch at offset {batch.base_offset}: invalid gzip: {fault}") from None
-    return found if decoder.eof else None
+    pieces: list[bytes] = []
+    size = 0
+    while size <= limit and not decoder.eof:
+        try:
+            pieces.append(decoder.decompress(payload, _GZIP_BYTES_PER_STEP))
+        except zlib.error as fault:
+            raise MalformedMessage(f"batch at offset {batch.base_offset}: invalid gzip: {fault}") from None
+        if not pieces[-1] and not decoder.eof:
+            return None
+        size += len(pieces[-1])
+        payload = decoder.unconsumed_tail
+        yield
+    return b"".join(pieces) if size <= limit else None
 
 
 def compressed(payload: bytes, codec: int) -> bytes:

@@ -6,13 +6,19 @@ that starts there skips no record.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Sequence
+from typing import Final, NamedTuple
 
 from quorumd.broker.log.data_segment import DataSegment
-from quorumd.broker.log.records import decompressed, record_spans
+from quorumd.broker.log.records import decompress_in_steps, record_spans
 from quorumd.errors import CorruptLog, MalformedMessage
 from quorumd.protocol.batch_header import NO_TIMESTAMP, BatchHeader
+
+MAX_BYTES: Final = 16 * 1024 * 1024
+"""A batch that is larger when decompressed counts as one record: a megabyte can become a gigabyte."""
+RECORDS_PER_STEP: Final = 32
+_Batch = tuple[bytes, BatchHeader]
+"""A batch, and data that holds it at the position in its header."""
 
 
 class TimestampOffset(NamedTuple):
@@ -23,45 +29,57 @@ class TimestampOffset(NamedTuple):
     epoch: int
 
 
-def first_at_least(
-    segments: Sequence[DataSegment], timestamp_ms: int, min_offset: int
-) -> TimestampOffset | None:
+Steps = Generator[None, None, TimestampOffset | None]
+"""The steps of a lookup, each of less than a millisecond; the log may change between two of them."""
+LogSegments = Callable[[], Sequence[DataSegment]]
+
+
+def first_at_least(segments: LogSegments, timestamp_ms: int, min_offset: int) -> Steps:
     """The first record from `min_offset` on with at least this timestamp. Raises CorruptLog, OSError."""
-    for segment in segments:
-        if segment.end_offset > min_offset and segment.largest_timestamp_ms >= timestamp_ms:
-            found = _first_in_segment(segment, timestamp_ms, min_offset)
-            if found is not None:
-                return found
-    return None
+    while True:
+        candidate = _batch_at_least(segments(), timestamp_ms, min_offset)
+        if candidate is None:
+            return None
+        found = yield from _first_record(*candidate, timestamp_ms, min_offset)
+        if found is not None:
+            return found
+        min_offset = candidate[1].end_offset
 
 
-def _first_in_segment(segment: DataSegment, timestamp_ms: int, min_offset: int) -> TimestampOffset | None:
-    position = segment.indexes.position_before_timestamp(timestamp_ms)
-    if min_offset > segment.base_offset:
-        position = max(position, segment.position_of(min_offset))
-    for window in segment.windows(position, segment.size):
-        for batch in window.headers:
-            if batch.max_timestamp_ms >= timestamp_ms and batch.end_offset > min_offset:
-                for found in _records(window.data, batch):
-                    if found.timestamp_ms >= timestamp_ms and found.offset >= min_offset:
-                        return found
-    return None
-
-
-def first_with_largest(segments: Sequence[DataSegment]) -> TimestampOffset | None:
+def first_with_largest(segments: LogSegments) -> Steps:
     """The first record with the largest timestamp of the segments. Raises CorruptLog, OSError."""
-    segment = max(segments, key=_largest)
+    segment = max(segments(), key=_largest)
     largest = segment.largest_timestamp_ms
-    if largest == NO_TIMESTAMP:
+    candidate = None
+    if largest != NO_TIMESTAMP:
+        candidate = _batch_with_largest(segment, largest)
+    if candidate is None:
         return None
+    batch = candidate[1]
+    found = yield from _first_record(*candidate, largest, batch.base_offset)
+    return TimestampOffset(largest, batch.end_offset - 1, batch.epoch) if found is None else found
+
+
+def _batch_at_least(segments: Sequence[DataSegment], timestamp_ms: int, min_offset: int) -> _Batch | None:
+    for segment in segments:
+        if segment.end_offset <= min_offset or segment.largest_timestamp_ms < timestamp_ms:
+            continue
+        position = segment.indexes.position_before_timestamp(timestamp_ms)
+        if min_offset > segment.base_offset:
+            position = max(position, segment.position_of(min_offset))
+        for window in segment.windows(position, segment.size):
+            for batch in window.headers:
+                if batch.max_timestamp_ms >= timestamp_ms and batch.end_offset > min_offset:
+                    return window.data, batch
+    return None
+
+
+def _batch_with_largest(segment: DataSegment, largest_ms: int) -> _Batch | None:
     position = segment.position_of(segment.indexes.largest_timestamp_offset)
     for window in segment.windows(position, segment.size):
         for batch in window.headers:
-            if batch.max_timestamp_ms == largest:
-                for found in _records(window.data, batch):
-                    if found.timestamp_ms == largest:
-                        return found
-                return TimestampOffset(largest, batch.end_offset - 1, batch.epoch)
+            if batch.max_timestamp_ms == largest_ms:
+                return window.data, batch
     return None
 
 
@@ -69,18 +87,23 @@ def _largest(segment: DataSegment) -> int:
     return segment.largest_timestamp_ms
 
 
-def _records(data: bytes, batch: BatchHeader) -> list[TimestampOffset]:
-    """The records of a batch; only the first if they share a timestamp or cannot be decoded."""
-    if batch.has_log_append_time:
-        return [TimestampOffset(batch.max_timestamp_ms, batch.base_offset, batch.epoch)]
+def _first_record(data: bytes, batch: BatchHeader, timestamp_ms: int, min_offset: int) -> Steps:
+    """The first record of a batch from `min_offset` on with at least this timestamp. A batch whose records share a
+    timestamp or cannot be decoded counts as its first record."""
+    first = TimestampOffset(batch.max_timestamp_ms, batch.base_offset, batch.epoch)
     try:
-        payload = decompressed(data, batch)
+        payload = None
+        if not batch.has_log_append_time:
+            payload = yield from decompress_in_steps(data, batch, MAX_BYTES)
         if payload is None:
-            return [TimestampOffset(batch.max_timestamp_ms, batch.base_offset, batch.epoch)]
-        base_ms, base = batch.timestamp_ms, batch.base_offset
-        return [
-            TimestampOffset(base_ms + span.timestamp_delta, base + span.offset_delta, batch.epoch)
-            for span in record_spans(payload, batch.count)
-        ]
+            return first if first.offset >= min_offset else None
+        for position, span in enumerate(record_spans(payload, batch.count), 1):
+            offset = batch.base_offset + span.offset_delta
+            record_ms = batch.timestamp_ms + span.timestamp_delta
+            if record_ms >= timestamp_ms and offset >= min_offset:
+                return TimestampOffset(record_ms, offset, batch.epoch)
+            if position % RECORDS_PER_STEP == 0:
+                yield
     except MalformedMessage as fault:
         raise CorruptLog(f"batch at offset {batch.base_offset}: {fault}") from None
+    return None

@@ -7,6 +7,7 @@ record count and the maximum timestamp in the header, and does not recompute the
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
 
 from quorumd.broker.log import PartitionLogSettings
 from quorumd.broker.log.records import ENCODABLE, decompressed, record_spans
@@ -15,6 +16,9 @@ from quorumd.protocol.batch_header import COMPRESSION_NAMES, BatchHeader, crc_is
 
 LOG_APPEND_TIME = "LogAppendTime"
 COMPACT = "compact"
+MAX_RECORDS_WITH_KEYS: Final = 50_000
+MAX_BYTES_WITH_KEYS: Final = 16 * 1024 * 1024
+"""The keys of a batch are read at once: a megabyte of gzip can have a hundred million records."""
 
 
 class Origin(Enum):
@@ -92,10 +96,14 @@ def _validate_timestamps(batch: BatchHeader, settings: PartitionLogSettings, wal
 
 
 def _validate_keys(records: bytes, batch: BatchHeader) -> None:
+    if batch.count > MAX_RECORDS_WITH_KEYS:
+        text = f"a batch for a compacted topic may have at most {MAX_RECORDS_WITH_KEYS} records, not {batch.count}"
+        raise RequestError(ErrorCode.INVALID_RECORD, text)
     try:
-        payload = decompressed(records, batch)
+        payload = decompressed(records, batch, MAX_BYTES_WITH_KEYS)
         if payload is None:
-            return
+            text = f"the batch is incomplete, or has more than {MAX_BYTES_WITH_KEYS} bytes when decompressed"
+            raise RequestError(ErrorCode.INVALID_RECORD, text)
         for span in record_spans(payload, batch.count):
             if span.key_start < 0:
                 raise RequestError(

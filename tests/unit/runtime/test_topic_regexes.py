@@ -66,7 +66,7 @@ def test_usual_expression_is_compiled(pattern: str) -> None:
 
 
 def test_invalid_expressions_are_not_logged(capfd: pytest.CaptureFixture[str]) -> None:
-    """RE2 would write a line for each of them to the standard error, whoever sends them."""
+    """RE2 would write a line for each of them to the standard error."""
     with pytest.raises(RequestError):
         compile_regex("a(b")
     assert capfd.readouterr().err == ""

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import pytest
 
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, StorageError
 from quorumd.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -17,7 +18,9 @@ from quorumd.protocol.messages.offset_for_leader_epoch_request import (
 )
 from tests.support.broker.api_clients import Client
 from tests.support.broker.simulated_brokers import SimulatedBrokers
+from tests.support.call_counter import CallCounter
 from tests.support.log.data_batches import produced
+from tests.support.node.recording_session import RecordingSession
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 
@@ -46,6 +49,43 @@ def offset(client: Client, timestamp: int, version: int = 11, epoch: int = -1, *
     for name, value in others.items():
         setattr(request, name, value)
     return client.call(request, version).topics[0].partitions[0]
+
+
+def test_turns_of_a_lookup_are_bounded(client: Client) -> None:
+    """The producer of a batch chooses its records: 120,000 of them took 336 ms in one turn, and one part of a request
+    may look up 250 partitions."""
+    longest = []
+    for count in (2000, 8000):
+        end = 10_000 + count
+        client.produce(produced([(None, b"")] * count, timestamps=range(10_000, end)))
+        partition = ListOffsetsPartition(0, -1, end - 1)
+        client.session, calls = RecordingSession(), CallCounter()
+        with calls.counted():
+            client.send(ListOffsetsRequest(-1, topics=[ListOffsetsTopic("events", [partition])]), 7)
+        assert len(client.session.held) == 1, "later requests of the connection wait"
+        while not client.responses:
+            with calls.counted():
+                client.cluster.heap.step(client.cluster.heap.now_ms + 1000)
+        (found,) = client.responses[0].topics[0].partitions
+        assert (found.error_code, found.timestamp) == (0, end - 1)
+        longest.append(calls.longest)
+    assert longest[1] <= 1.2 * longest[0]
+
+
+def test_partition_may_be_deleted_during_a_lookup(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its log cannot be read then, and its disk stays online."""
+
+    def lookup(timestamp_ms: int, max_offset: int) -> Generator[None, None, None]:
+        yield
+        raise StorageError("the file does not exist")
+
+    broker = client.cluster.brokers[1].broker
+    (hosted,) = (each for each in broker.partitions.all() if each.topic == "events" and not each.id.number)
+    monkeypatch.setattr(hosted.log, "offset_of_timestamp", lookup)
+    monkeypatch.setattr(broker.partitions, "all", list)
+    assert offset(client, 1000).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    monkeypatch.undo()
+    assert all(each.is_online for each in broker.directories.all)
 
 
 @pytest.mark.parametrize("version", range(1, 12))

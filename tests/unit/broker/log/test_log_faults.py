@@ -26,6 +26,7 @@ from quorumd.ports import Disk
 from quorumd.protocol.batch_header import CONTROL_BIT, HEADER_SIZE, BatchHeader, encode_header, read_header
 from quorumd.simulator.environment.disk import PowerLost, SimulatedDisk
 from tests.support.log.data_batches import produced
+from tests.support.protocol.steps import run_steps
 
 GZIP, ZSTD = 1, 4
 SMALL = PartitionLogSettings(segment_bytes=2 * len(produced()))
@@ -87,8 +88,8 @@ def test_full_disk_is_named_when_a_log_is_created(memory_disk: SimulatedDisk, di
 
 READS: dict[str, Callable[[PartitionLog], object]] = {
     "records": lambda log: log.read(0, 1 << 20, log.end_offset),
-    "offset of a timestamp": lambda log: log.offset_of_timestamp(1, log.end_offset),
-    "largest timestamp": lambda log: log.max_timestamp(),
+    "offset of a timestamp": lambda log: run_steps(log.offset_of_timestamp(1, log.end_offset))[1],
+    "largest timestamp": lambda log: run_steps(log.max_timestamp())[1],
 }
 
 
@@ -231,7 +232,7 @@ def test_largest_timestamp_of_a_sealed_segment_needs_no_index_in_memory(
     elif damage == "empty":
         memory_disk.open(path).truncate(0)
     assert log.segments()[0].largest_timestamp_ms == 9000
-    assert log.max_timestamp() == TimestampOffset(9000, 1, 0)
+    assert run_steps(log.max_timestamp())[1] == TimestampOffset(9000, 1, 0)
 
 
 # Timestamps of records
@@ -240,21 +241,25 @@ def test_largest_timestamp_of_a_sealed_segment_needs_no_index_in_memory(
 def test_batch_that_cannot_be_decoded_counts_as_one_record(disk: Disk, directory: str) -> None:
     log = opened(disk, directory, PartitionLogSettings())
     append(log, data=produced([(b"k", b"v")] * 2, codec=ZSTD, timestamps=[5, 9]))
-    assert log.offset_of_timestamp(7, 2) == log.max_timestamp() == TimestampOffset(9, 0, 0)
+    assert (
+        run_steps(log.offset_of_timestamp(7, 2))[1]
+        == run_steps(log.max_timestamp())[1]
+        == TimestampOffset(9, 0, 0)
+    )
 
 
 def test_batch_with_an_exaggerated_timestamp(disk: Disk, directory: str) -> None:
     log = opened(disk, directory, PartitionLogSettings())
     log.append_as_follower(batch_of(encode_record(0, 0, None, b""), max_timestamp_ms=9000))
-    assert log.max_timestamp() == TimestampOffset(9000, 0, 0)
-    assert log.offset_of_timestamp(5000, 1) is None
+    assert run_steps(log.max_timestamp())[1] == TimestampOffset(9000, 0, 0)
+    assert run_steps(log.offset_of_timestamp(5000, 1))[1] is None
 
 
 def test_malformed_records_are_corruption(disk: Disk, directory: str) -> None:
     log = opened(disk, directory, PartitionLogSettings())
     log.append_as_follower(batch_of(b"no gzip stream", GZIP))
     with pytest.raises(CorruptLog, match="invalid gzip"):
-        log.offset_of_timestamp(1, 1)
+        run_steps(log.offset_of_timestamp(1, 1))[1]
 
 
 def test_read_obeys_the_maximum_offset_inside_of_a_batch(disk: Disk, directory: str) -> None:

@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from quorumd.broker.log import PartitionLogSettings
+from quorumd.broker.log import PartitionLogSettings, timestamps
 from quorumd.broker.log.appended import Appended
 from quorumd.broker.log.partition_log import PartitionLog
-from quorumd.broker.log.timestamps import TimestampOffset
+from quorumd.broker.log.timestamps import RECORDS_PER_STEP, TimestampOffset
 from quorumd.errors import CorruptLog, DiskFull, ErrorCode, FlushFailed, RequestError
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.atomic_file import read_whole
@@ -19,6 +19,7 @@ from quorumd.protocol.batch_scan import Ascending, scan
 from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, SimulatedDisk
 from tests.support.log.data_batches import produced
 from tests.support.log.partition_logs import ABORT, COMMIT, append, of_producer, opened
+from tests.support.protocol.steps import run_steps
 
 
 def test_leader_assigns_offsets_and_epoch(disk: Disk, directory: str) -> None:
@@ -34,7 +35,8 @@ def test_leader_assigns_offsets_and_epoch(disk: Disk, directory: str) -> None:
 
 def test_empty_log_has_no_epoch(disk: Disk, directory: str) -> None:
     log = opened(disk, directory)
-    assert (log.end_offset, log.last_epoch, log.end_of_epoch(0), log.max_timestamp()) == (0, -1, None, None)
+    assert (log.end_offset, log.last_epoch, log.end_of_epoch(0)) == (0, -1, None)
+    assert run_steps(log.max_timestamp())[1] is None
     assert log.read(0, 100, 100) == b""
 
 
@@ -65,7 +67,7 @@ def test_log_append_time(disk: Disk, directory: str) -> None:
     assert append(log, of_producer(0), wall_ms=99) == Appended(0, 0, 77, is_duplicate=True)
     batch = read_header(log.read(0, 1 << 20, 1))
     assert (batch.has_log_append_time, batch.max_timestamp_ms) == (True, 77)
-    assert log.max_timestamp() == TimestampOffset(77, 0, 0)
+    assert run_steps(log.max_timestamp())[1] == TimestampOffset(77, 0, 0)
 
 
 def test_follower_copies_batches_with_gaps(disk: Disk, directory: str) -> None:
@@ -226,6 +228,27 @@ def test_idle_producers_expire(disk: Disk, directory: str) -> None:
     assert sorted(log.producers.entries) == [2]
 
 
+@pytest.mark.parametrize("codec", [0, 1])
+def test_offset_of_a_timestamp_is_found_in_steps(disk: Disk, directory: str, codec: int) -> None:
+    log = opened(disk, directory)
+    count = 20 * RECORDS_PER_STEP
+    append(log, produced([(None, b"")] * count, timestamps=range(count), codec=codec))
+    steps, found = run_steps(log.offset_of_timestamp(count - 1, count))
+    assert found == TimestampOffset(count - 1, count - 1, 0)
+    assert steps >= 19
+
+
+def test_batch_that_is_huge_when_decompressed_counts_as_its_first_record(
+    disk: Disk, directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A megabyte of gzip can become a gigabyte."""
+    monkeypatch.setattr(timestamps, "MAX_BYTES", 100_000)
+    log = opened(disk, directory)
+    append(log, produced([(None, b""), (None, bytes(100_000))], timestamps=[5, 9], codec=1))
+    assert run_steps(log.offset_of_timestamp(9, 2))[1] == TimestampOffset(9, 0, 0)
+    assert run_steps(log.max_timestamp())[1] == TimestampOffset(9, 0, 0)
+
+
 def test_offsets_by_timestamp_are_those_of_records(disk: Disk, directory: str) -> None:
     for codec in (0, 1):
         log = opened(
@@ -237,14 +260,14 @@ def test_offsets_by_timestamp_are_those_of_records(disk: Disk, directory: str) -
         flat = [stamp for stamps in times for stamp in stamps]
         for wanted in range(52):
             offset = next((index for index, stamp in enumerate(flat) if stamp >= wanted), None)
-            found = log.offset_of_timestamp(wanted, len(flat))
+            found = run_steps(log.offset_of_timestamp(wanted, len(flat)))[1]
             assert found == (None if offset is None else TimestampOffset(flat[offset], offset, 0))
-        assert log.max_timestamp() == TimestampOffset(50, 8, 0)
-        assert log.offset_of_timestamp(50, 8) is None
+        assert run_steps(log.max_timestamp())[1] == TimestampOffset(50, 8, 0)
+        assert run_steps(log.offset_of_timestamp(50, 8))[1] is None
         log.delete_before(2)
-        assert log.offset_of_timestamp(1, 9) == TimestampOffset(20, 2, 0)
+        assert run_steps(log.offset_of_timestamp(1, 9))[1] == TimestampOffset(20, 2, 0)
         log.truncate(7)
-        assert log.max_timestamp() == TimestampOffset(40, 4, 0)
+        assert run_steps(log.max_timestamp())[1] == TimestampOffset(40, 4, 0)
 
 
 def test_transactions_hold_back_the_last_stable_offset(disk: Disk, directory: str) -> None:

@@ -7,7 +7,7 @@ import struct
 import crc32c
 import pytest
 
-from quorumd.broker.log import PartitionLogSettings
+from quorumd.broker.log import PartitionLogSettings, validation
 from quorumd.broker.log.producer_state import ProducerStates
 from quorumd.broker.log.transaction_marker import TransactionMarker, encode_marker
 from quorumd.broker.log.validation import Origin, validate_produced
@@ -107,6 +107,24 @@ def test_compacted_topics_require_keys(codec: int) -> None:
     assert validate_produced(produced(records[:1], codec=codec), settings, NOW, Origin.CLIENT).count == 1
     assert refused(produced(records, codec=codec), settings) is ErrorCode.INVALID_RECORD
     assert validate_produced(produced(records), PartitionLogSettings(), NOW, Origin.CLIENT).count == 2
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_batch_with_too_many_keys_is_refused(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "MAX_RECORDS_WITH_KEYS", 2)
+    settings = PartitionLogSettings(cleanup_policy=("compact",))
+    allowed, refusing = ([(b"k", b"v")] * count for count in (2, 3))
+    assert validate_produced(produced(allowed, codec=codec), settings, NOW, Origin.CLIENT).count == 2
+    assert refused(produced(refusing, codec=codec), settings) is ErrorCode.INVALID_RECORD
+    assert validate_produced(produced(refusing), PartitionLogSettings(), NOW, Origin.CLIENT).count == 3
+
+
+def test_batch_of_a_compacted_topic_that_is_huge_when_decompressed_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(validation, "MAX_BYTES_WITH_KEYS", 100_000)
+    data = produced([(b"k", bytes(100_000))], codec=1)
+    assert refused(data, PartitionLogSettings(cleanup_policy=("compact",))) is ErrorCode.INVALID_RECORD
 
 
 def states_after(*batches: bytes) -> ProducerStates:
