@@ -12,7 +12,9 @@ from quorumd.ids import KafkaUuid
 from quorumd.node.api.configs import MAX_FORWARDED_WITH_OWN
 from quorumd.node.api.large_requests import DESCRIPTIONS_AT_ONCE
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
+from quorumd.protocol.encoded_items import EncodedItems
 from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.wire import Message
 from tests.support.node.recording_session import DecodingSession, RecordingSession
 from tests.unit.node.api.test_configs import (
     BROKER,
@@ -117,6 +119,23 @@ def test_descriptions_need_hardly_more_memory_than_their_bytes(harness: ConfigAp
         tracemalloc.stop()
     (encoded,) = session.responses
     assert peak - before <= 2.5 * len(encoded), "the pieces and, for a moment, the whole"
+
+
+def test_description_that_cannot_be_encoded_is_left_to_the_session(
+    harness: ConfigApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It logs the error, and closes the connection; no further part is described."""
+
+    def fail(encoded: EncodedItems, response: Message) -> None:
+        raise ValueError("a string is too long")
+
+    monkeypatch.setattr(EncodedItems, "add", fail)
+    session = harness.describe(*topics_with_own_configs(harness, MAX_PARTITIONS_PER_PART))
+    take_turns(harness)
+    harness.confirm()
+    take_turns(harness)
+    assert len(session.responses) == 1
+    assert harness.reads == []
 
 
 def test_cancelled_descriptions_end(harness: ConfigApiHarness) -> None:
