@@ -20,7 +20,7 @@ from quorumd.broker.coordinator.classic_rebalance import (
     current_generation,
 )
 from quorumd.broker.coordinator.effects import Outbox, Times, Write
-from quorumd.broker.coordinator.large_members import MAX_MEMBER_BYTES, MAX_MEMBERS, LargeMembers
+from quorumd.broker.coordinator.large_members import MAX_MEMBERS, MemberSizes
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 
@@ -93,13 +93,13 @@ class ClassicMembership:
         settings: GroupSettings,
         outbox: Outbox,
         new_member_id: Callable[[str], str],
-        large_members: LargeMembers,
+        sizes: MemberSizes,
     ) -> None:
         self._rebalances = rebalances
         self._settings = settings
         self._outbox = outbox
         self._new_member_id = new_member_id
-        self._large_members = large_members
+        self._sizes = sizes
 
     # JoinGroup
 
@@ -114,14 +114,10 @@ class ClassicMembership:
             self._rebalances.groups[join.group] = group
         is_known = join.member_id in group.members or join.member_id in group.pending
         is_known = is_known or (join.instance_id is not None and join.instance_id in group.static_members)
-        error = ErrorCode.NONE
+        error = self._sizes.check(join.size)
         if not is_known and group.size >= min(self._settings.max_size, MAX_MEMBERS):
             error = ErrorCode.GROUP_MAX_SIZE_REACHED
-        elif join.size > MAX_MEMBER_BYTES:
-            error = ErrorCode.MESSAGE_TOO_LARGE
-        elif not self._large_members.has_room(join.size):
-            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        elif not group.supports(join.protocol_type, join.protocols):
+        elif error is ErrorCode.NONE and not group.supports(join.protocol_type, join.protocols):
             error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if error is not ErrorCode.NONE:
             respond(JoinResult(error, join.member_id))
@@ -159,7 +155,7 @@ class ClassicMembership:
         )
         member.is_new = True
         group.add(member, join.protocol_type)
-        self._large_members.record(group, member, join.size)
+        self._sizes.record(group.id, member.id, join.size)
         self._rebalances.end_pending(group.id, member_id)
         self._rebalances.await_join(group, member, respond, times)
         if group.state is GroupState.PREPARING_REBALANCE and group.is_delaying:
@@ -195,7 +191,7 @@ class ClassicMembership:
         member.session_timeout_ms = join.session_timeout_ms
         member.client_id = join.client_id
         member.client_host = join.client_host
-        self._large_members.record(group, member, join.size)
+        self._sizes.record(group.id, member.id, join.size)
 
     def _replace_static(
         self, group: ClassicGroup, join: Join, member_id: str, times: Times, respond: JoinResponder

@@ -30,6 +30,7 @@ from quorumd.broker.coordinator.consumer_group import (
     target_record,
 )
 from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
+from quorumd.broker.coordinator.large_members import MemberSizes, subscription_bytes
 from quorumd.broker.coordinator.metadata_hash import group_hash
 from quorumd.broker.coordinator.migration import (
     downgrade,
@@ -89,8 +90,10 @@ class ConsumerRebalances:
         outbox: Outbox,
         topics: Topics,
         regexes: Regexes,
+        sizes: MemberSizes,
     ) -> None:
         self.state = state
+        self._sizes = sizes
         self._classic = classic
         self._settings = settings
         self._deadlines = deadlines
@@ -126,16 +129,15 @@ class ConsumerRebalances:
         respond: Callable[[ErrorCode, ConsumerMember], None],
     ) -> ConsumerGroup:
         """Add or change a member: bump the group epoch and compute the target assignment if they are out of date, and
-        move the member towards its target. Respond with the member; return the group as it will be."""
+        move the member towards its target. Respond with it; return the group as it will be. Raises RequestError."""
         known, replaced, member = change.known, change.replaced, change.member
+        self._check_size(group.id, known, member)
         source = known or replaced or ConsumerMember(member.id)
         is_new = group.id not in self.state.groups
         records = upgrade_records(group) if group.id in self._classic.groups else []
         if replaced is not None:
-            records += member_tombstones(group.id, replaced.id)
-            records.append(
-                target_record(group.id, member.id, group.targets.get(replaced.id, EMPTY_ASSIGNMENT))
-            )
+            target = group.targets.get(replaced.id, EMPTY_ASSIGNMENT)
+            records += [*member_tombstones(group.id, replaced.id), target_record(group.id, member.id, target)]
             member = replace(member, epoch=JOINING, previous_epoch=-1)
         if known is None or _subscription(known) != _subscription(member):
             records.append(member_record(group.id, member))
@@ -168,6 +170,15 @@ class ConsumerRebalances:
         if member.classic is not None:
             self._await_sync(group.id, member, times)
         return after
+
+    def _check_size(self, group_id: str, known: ConsumerMember | None, member: ConsumerMember) -> None:
+        if known is not None and _subscription(known) == _subscription(member):
+            return
+        size = subscription_bytes(member)
+        error = self._sizes.check(size)
+        if error is not ErrorCode.NONE:
+            raise RequestError(error, f"the subscription of member {member.id} has {size} bytes")
+        self._sizes.record(group_id, member.id, size)
 
     def leave_temporarily(
         self,

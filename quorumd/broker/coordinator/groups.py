@@ -31,7 +31,7 @@ from quorumd.broker.coordinator.consumer_membership import (
 )
 from quorumd.broker.coordinator.consumer_rebalance import CONSUMER_DEADLINES, ConsumerRebalances, Regexes
 from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
-from quorumd.broker.coordinator.large_members import LargeMembers
+from quorumd.broker.coordinator.large_members import LargeMembers, MemberSizes
 from quorumd.broker.coordinator.mixed_membership import MixedMembership
 from quorumd.broker.coordinator.offset_requests import (
     CommitResponder,
@@ -94,11 +94,19 @@ class GroupCoordinator:
         self._settings = settings
         self._deadlines: Deadlines[DeadlineKey] = Deadlines()
         self._rebalances = ClassicRebalances(self.classic, settings, self._deadlines, self.outbox)
+        self._sizes = MemberSizes(large_members, self._has_member)
         self._membership = ClassicMembership(
-            self._rebalances, settings, self.outbox, new_member_id, large_members
+            self._rebalances, settings, self.outbox, new_member_id, self._sizes
         )
         self._consumer_rebalances = ConsumerRebalances(
-            self.consumers, self._rebalances, settings, self._deadlines, self.outbox, topics, regexes
+            self.consumers,
+            self._rebalances,
+            settings,
+            self._deadlines,
+            self.outbox,
+            topics,
+            regexes,
+            self._sizes,
         )
         self._consumer_membership = ConsumerMembership(self._consumer_rebalances, settings, regexes.compile)
         self._mixed = MixedMembership(self._consumer_rebalances, settings, topics, new_member_id)
@@ -131,6 +139,7 @@ class GroupCoordinator:
 
     def unload(self) -> None:
         """Respond to every pending request with NOT_COORDINATOR."""
+        self._sizes.close()
         self._rebalances.unload()
 
     def expire_next(self, times: Times) -> bool:
@@ -322,6 +331,10 @@ class GroupCoordinator:
                 self._delete_group(group_id, lambda error: None)
 
     # Administration
+
+    def _has_member(self, group_id: str, member_id: str) -> bool:
+        group = self.classic.get(group_id) or self.consumers.groups.get(group_id)
+        return group is not None and member_id in group.members
 
     def exists(self, group_id: str) -> bool:
         """Whether the group exists: it has members, a record or offsets."""

@@ -33,6 +33,7 @@ from quorumd.broker.coordinator.embedded_protocol import (
     encode_assignment,
     partitions_of,
 )
+from quorumd.broker.coordinator.large_members import MAX_MEMBERS
 from quorumd.broker.coordinator.topics import Topics
 from quorumd.broker.settings.coordinator_settings import GroupSettings, MigrationPolicy
 from quorumd.errors import ErrorCode, QuorumdError, RequestError
@@ -58,16 +59,6 @@ class MixedMembership:
     def join(self, group: ConsumerGroup, join: Join, times: Times, respond: JoinResponder) -> None:
         """Handle JoinGroup: respond once the member is committed."""
         member_id = join.member_id
-        try:
-            self._check(group, join)
-            if not member_id:
-                member_id = self._new_member_id(join.instance_id or join.client_id)
-                if join.instance_id is None and join.needs_member_id:
-                    raise RequestError(ErrorCode.MEMBER_ID_REQUIRED, "the member must join with its new id")
-            change = self._change(group, join, member_id)
-        except RequestError as refused:
-            respond(JoinResult(refused.error, member_id))
-            return
 
         def completed(error: ErrorCode, member: ConsumerMember) -> None:
             if error is not ErrorCode.NONE:
@@ -77,14 +68,22 @@ class MixedMembership:
             protocol = member.classic.protocols[0][0]
             respond(JoinResult(error, member.id, member.epoch, CONSUMER_PROTOCOL, protocol))
 
-        self._rebalances.update(group, change, times, completed)
+        try:
+            self._check(group, join)
+            if not member_id:
+                member_id = self._new_member_id(join.instance_id or join.client_id)
+                if join.instance_id is None and join.needs_member_id:
+                    raise RequestError(ErrorCode.MEMBER_ID_REQUIRED, "the member must join with its new id")
+            self._rebalances.update(group, self._change(group, join, member_id), times, completed)
+        except RequestError as refused:
+            respond(JoinResult(refused.error, member_id))
 
     def _check(self, group: ConsumerGroup, join: Join) -> None:
         error = ErrorCode.NONE
         is_known = join.member_id in group.members or join.instance_id in group.static_members
         if self._settings.consumer_migration_policy is MigrationPolicy.DISABLED:
             error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        elif not is_known and len(group.members) >= self._settings.consumer_max_size:
+        elif not is_known and len(group.members) >= min(self._settings.consumer_max_size, MAX_MEMBERS):
             error = ErrorCode.GROUP_MAX_SIZE_REACHED
         elif join.protocol_type != CONSUMER_PROTOCOL or not _supports(group, join):
             error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
