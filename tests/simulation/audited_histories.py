@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
@@ -39,6 +39,9 @@ FAULTS: dict[str, tuple[Callable[[Path, int], Batch], set[str]]] = {
     "spoilt batch": (damaged_logs.spoil, {"BROKEN_CHAIN", "TORN_TAIL"}),
 }
 
+DAMAGING_FAULTS = ("damaged indexes",)
+"""Faults of which the audit must find the traces, until the node starts again."""
+
 
 @dataclass(slots=True)
 class Tally:
@@ -56,9 +59,11 @@ class Tally:
 
 def audit_seed(seed: int, tally: Tally) -> None:
     """Simulate one seed and audit its files."""
-    simulation = Simulation(seed)
+    options = draw_options(seed)
+    sound = {fault: weight for fault, weight in options.faults.items() if fault not in DAMAGING_FAULTS}
+    simulation = Simulation(seed, replace(options, faults=sound))
     halfway: dict[int, dict[str, bytes]] = {}
-    moment_ms = Random(seed).uniform(0, draw_options(seed).safety_ms)
+    moment_ms = Random(seed).uniform(0, options.safety_ms)
     simulation.call_at(moment_ms, lambda: halfway.update(simulation.stored_files()))
     report = simulation.run()
     assert report.ok, f"seed {seed}: {report.violations}"

@@ -22,7 +22,7 @@ from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
 
-SEED = 35
+SEED = 3
 
 
 @pytest.fixture(scope="module")

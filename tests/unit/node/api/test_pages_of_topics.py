@@ -90,7 +90,8 @@ def test_names_beyond_the_page_are_not_checked() -> None:
     harness = restricted()
     harness.describe(*names_of(500), limit=20)
     assert harness.authorizer is not None
-    assert harness.authorizer.counters.denied_total == 21
+    # The first may have no partition on the page, and the last is in the cursor.
+    assert harness.authorizer.counters.denied_total == 22
 
 
 def test_all_topics_beyond_the_page_are_not_checked() -> None:
@@ -99,7 +100,7 @@ def test_all_topics_beyond_the_page_are_not_checked() -> None:
     assert harness.authorizer is not None
     before = harness.authorizer.counters.allowed_total
     harness.describe(limit=1)
-    assert harness.authorizer.counters.allowed_total == before + 2
+    assert harness.authorizer.counters.allowed_total == before + 3
 
 
 def test_described_topics_have_the_operations_of_the_client() -> None:
