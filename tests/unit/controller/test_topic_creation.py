@@ -129,6 +129,7 @@ def test_errors_are_per_topic_and_duplicates_are_rejected(cluster: TopicHarness)
         (wanted("t", -1, -1, (-1, [1])), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (wanted("t", -1, -1, (0, [4, 5])), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (wanted("t", 1, 1, retention_ms=None), ErrorCode.INVALID_CONFIG),
+        (wanted("t", 1, 1, **{f"key{n}": "1" for n in range(1001)}), ErrorCode.INVALID_REQUEST),
         (wanted("t", 1, 1, retention_ms="soon"), ErrorCode.INVALID_CONFIG),
         (wanted("t", 1, 1, no_such="1"), ErrorCode.INVALID_CONFIG),
     ],
