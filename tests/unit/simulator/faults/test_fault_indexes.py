@@ -6,6 +6,7 @@ from collections import Counter
 from random import Random
 
 from quorumd.log.indexes import SegmentIndexes
+from quorumd.simulator.faults import damaged_indexes
 from quorumd.simulator.faults.damaged_indexes import PARTITION, DamagedIndexes
 from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.simulation import Simulation
@@ -26,6 +27,24 @@ def test_nodes_with_damaged_indexes_keep_their_records() -> None:
         assert elect(cluster) is machine
         assert machine.mirror.batches[: len(committed)] == committed
     assert cluster.counters["damaged index files"] > 8
+
+
+def test_index_stays_if_the_disk_fails_when_it_is_removed() -> None:
+    cluster = make_cluster(1)
+    machine = elect(cluster)
+    path = f"{PARTITION}/{0:020}.index"
+    stays: list[bool] = []
+
+    def remove() -> None:
+        damaged_indexes._removed(machine, path, Random(1))
+        stays.append(path in machine.disk.contents())
+
+    machine.disk.put(path, b"\x00" * 8)
+    cluster.heap.call_later(0.0, machine.disk.fail_change, b"fault")
+    for _ in range(2):
+        cluster.heap.call_later(0.0, remove, b"fault")
+    run(cluster, 1.0)
+    assert stays == [True, False]
 
 
 def test_indexes_of_simulated_nodes_are_damaged_and_segments_fail() -> None:
