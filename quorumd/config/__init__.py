@@ -22,6 +22,7 @@
     jaas                  JAAS configurations, the values of `sasl.jaas.config`
     client                Kafka's client properties
     contradictions        settings that cannot be combined, and suspicious ones
+    described             the settings as DescribeConfigs returns them
     loader                converts keys to settings, and problems to text
 
 Many settings have two keys: that of the KIP-595 draft and that of Kafka as shipped.

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from quorumd.config import kafka_keys
+from quorumd.config.described import default_configs, given_configs
 from quorumd.config.environment import misspelled, overrides
 from quorumd.config.node_fields import PER_LISTENER_FIELDS
 from quorumd.config.properties import Property, parse_properties
@@ -117,14 +118,18 @@ class _Loader:
         if settings is None or self._faults:
             raise self._error()
         # Secrets and references to them must not be visible in DescribeConfigs.
-        as_given = tuple(
+        public = (
             (given.key, given.value)
             for given in self._properties
             if given.key in self._field_of_key
             and not is_reference(given.value)
             and not _SECRET.search(given.key)
         )
-        return settings.model_copy(update={"properties": as_given, "file_warnings": self._file_warnings()})
+        described = {
+            "properties": given_configs(settings, public),
+            "default_properties": default_configs(settings),
+        }
+        return settings.model_copy(update=described | {"file_warnings": self._file_warnings()})
 
     def _drop_broker_directories(self) -> None:
         """Ignore log.dirs and log.dir if metadata.log.dir is given, unless the node is a broker."""

@@ -57,7 +57,9 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
     )
 
     properties: tuple[tuple[str, str], ...] = ()
-    """Keys and values as given, without secrets, for DescribeConfigs of this broker; not a setting."""
+    """The keys that are given, without secrets, and their values, for DescribeConfigs of this broker; not a setting."""
+    default_properties: tuple[tuple[str, str | None], ...] = ()
+    """The other keys and their defaults; not a setting."""
     listener_properties: tuple[ListenerProperty, ...] = ()
     """The properties with the prefix listener.name.; not a setting."""
     file_warnings: tuple[str, ...] = ()
@@ -201,6 +203,7 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
             registers=self.is_controller,
             auto_join=self.auto_join,
             static_configs=self.properties,
+            default_configs=self.default_properties,
             controllers_name=self.controller_listener_name if self.is_broker else "",
             authorizer=self._authorizer_settings(),
             token_secret_key=self.token_secret_key or None,

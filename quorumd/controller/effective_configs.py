@@ -27,7 +27,8 @@ class ConfigValue(NamedTuple):
 
     source: ConfigSource
     name: str
-    value: str
+    value: str | None
+    """None for a default that is no value."""
 
 
 class EffectiveConfig(NamedTuple):
@@ -44,7 +45,7 @@ class EffectiveConfig(NamedTuple):
 
 
 def merge_layers(
-    definitions: Mapping[str, ConfigDefinition], *layers: tuple[ConfigSource, dict[str, str]]
+    definitions: Mapping[str, ConfigDefinition], *layers: tuple[ConfigSource, Mapping[str, str | None]]
 ) -> list[EffectiveConfig]:
     """Merge layers whose configs have the same names; the first layer takes precedence."""
     effective: dict[str, EffectiveConfig] = {}

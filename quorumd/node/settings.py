@@ -87,7 +87,9 @@ class NodeSettings:
     max_held_bytes: int = MAX_HELD_BYTES
     """Requests and unread responses of all connections."""
     static_configs: tuple[tuple[str, str], ...] = ()
-    """The properties of the file as given, for DescribeConfigs of this broker."""
+    """The properties that the file sets, in Kafka's units, for DescribeConfigs of this broker."""
+    default_configs: tuple[tuple[str, str | None], ...] = ()
+    """The defaults of the other properties; None if there is none."""
     controllers_name: str = ""
     """The name of the controllers' listeners, if it differs from the name of `advertised`."""
     authorizer: AuthorizerSettings | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Hashable, Iterable
+from functools import partial
 from typing import Final
 
 from quorumd.controller.cluster_image import ALL_BROKERS, Resource
@@ -24,6 +25,7 @@ from quorumd.controller.request_context import PartContext
 from quorumd.errors import ErrorCode
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.forwarding import ResponseHook
+from quorumd.node.api.own_configs import OwnConfigs, entry_of
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import describe_configs_response
@@ -40,8 +42,8 @@ _OTHER_RESOURCES = {
 
 
 MAX_FORWARDED_WITH_OWN: Final = 100
-"""Resources of a request that also names this node. Its static configs are added to the response of the leader, which
-is therefore decoded at once. Kafka's clients send such a request for one broker at a time."""
+"""Resources of a request that also names this node. Its own configs are added to the response of the leader, which is
+therefore decoded at once. Kafka's clients send such a request for one broker at a time."""
 _DUPLICATE: Final = (ErrorCode.INVALID_REQUEST, "The request names this resource more than once.")
 _TOO_MANY_KEYS: Final = (
     ErrorCode.INVALID_REQUEST,
@@ -55,11 +57,10 @@ _Entries = list[describe_configs_response.DescribeConfigsResourceResult]
 
 
 class ConfigApis:
-    """Merges the configs of the image with defaults and, for this node, its properties file."""
+    """Merges the configs of the image with defaults and, for this node, those of `own_configs`."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._own_name = str(context.node.settings.node_id)
-        self._static_configs = context.node.settings.static_configs
+        self._own_configs = OwnConfigs(context.node.settings)
         self._role = context.quorum.role
         self._state_machine = context.metadata.state_machine
         self._committed_image = context.execution.committed_image
@@ -85,11 +86,11 @@ class ConfigApis:
 
     def describe_configs(self, session: Session, request: Request[DescribeConfigsRequest]) -> None:
         hook: ResponseHook | None = None
-        if not session.origin.is_controller_client and self._names_own(request.message):
-            hook = self._add_static_configs
+        if not session.origin.is_controller_client and self._own_configs.are_named(request.message):
             if len(request.message.resources) > MAX_FORWARDED_WITH_OWN:
                 begin_response(session, request, _refuse_all(request.message), self._scheduler.begin)
                 return
+            hook = partial(self._own_configs.add_to, request.message)
 
         def execute(session: Session, request: Request[DescribeConfigsRequest], part: PartContext) -> None:
             del part
@@ -133,7 +134,9 @@ class ConfigApis:
             elif named[resource] > 1:
                 named[resource] = 0
                 results.append(wire.DescribeConfigsResult(*_DUPLICATE, *resource))
-        return wire.DescribeConfigsResponse(0, results)
+        response = wire.DescribeConfigsResponse(0, results)
+        self._own_configs.add_to(message, response)
+        return response
 
     def _describe(
         self,
@@ -162,15 +165,10 @@ class ConfigApis:
     ) -> _Entries:
         named = None if keys is None else frozenset(keys)
         return [
-            _entry(config, message.include_synonyms)
+            entry_of(config, message.include_synonyms)
             for config in self._effective(resource)
             if named is None or config.name in named
         ]
-
-    def _names_own(self, message: DescribeConfigsRequest) -> bool:
-        """Whether the request names this node, whose properties file the leader does not know."""
-        own = (ConfigResourceType.BROKER, self._own_name)
-        return any(_resource_of(each) == own for each in message.resources)
 
     def _effective(self, resource: Resource) -> list[EffectiveConfig]:
         image = self._state_machine.image
@@ -183,24 +181,11 @@ class ConfigApis:
             return merge_layers(definitions, (source, own))
         if name == "":
             return merge_layers(BROKER_CONFIGS, (ConfigSource.DYNAMIC_DEFAULT_BROKER, own))
-        layers = [
+        return merge_layers(
+            BROKER_CONFIGS,
             (ConfigSource.DYNAMIC_BROKER, own),
             (ConfigSource.DYNAMIC_DEFAULT_BROKER, image.config(ALL_BROKERS)),
-        ]
-        if name == self._own_name:
-            layers.append((ConfigSource.STATIC_BROKER, dict(self._static_configs)))
-        return merge_layers(BROKER_CONFIGS, *layers)
-
-    def _add_static_configs(self, response: Message) -> None:
-        """Add the configs of this node's properties file, which the leader does not know."""
-        assert isinstance(response, describe_configs_response.DescribeConfigsResponse)
-        for result in response.results:
-            if (result.resource_type, result.resource_name) != (ConfigResourceType.BROKER, self._own_name):
-                continue
-            returned = {entry.name for entry in result.configs}
-            layer = (ConfigSource.STATIC_BROKER, dict(self._static_configs))
-            static = merge_layers(BROKER_CONFIGS, layer)
-            result.configs += [_entry(config, False) for config in static if config.name not in returned]
+        )
 
 
 def _refuse_all(
@@ -216,20 +201,3 @@ def _refuse_all(
 
 def _resource_of(requested: DescribeConfigsResource) -> Resource:
     return (requested.resource_type, requested.resource_name)
-
-
-def _entry(
-    config: EffectiveConfig, with_synonyms: bool
-) -> describe_configs_response.DescribeConfigsResourceResult:
-    wire = describe_configs_response
-    is_sensitive = config.is_sensitive
-    source = config.values[0].source
-    synonyms = [
-        wire.DescribeConfigsSynonym(each.name, None if is_sensitive else each.value, int(each.source))
-        for each in (config.values if with_synonyms else ())
-    ]
-    value = None if is_sensitive else config.values[0].value
-    is_read_only = source is ConfigSource.STATIC_BROKER
-    return wire.DescribeConfigsResourceResult(
-        config.name, value, is_read_only, int(source), is_sensitive, synonyms, int(config.type), None
-    )

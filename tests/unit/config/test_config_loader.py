@@ -26,7 +26,7 @@ def problems(tmp_path: Path, text: str) -> list[str]:
     return [line.removeprefix(str(path)) for line in str(refusal.value).splitlines()]
 
 
-def test_static_configuration_is_file_as_given(tmp_path: Path) -> None:
+def test_static_configs_are_those_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_text(GOOD + "quorum.fetch.timeout.ms = 3s\n")
     settings = load(str(path))
@@ -37,9 +37,10 @@ def test_static_configuration_is_file_as_given(tmp_path: Path) -> None:
         ("log.dirs", "/data"),
         ("listeners", "PLAINTEXT://127.0.0.1:9092"),
         ("quorum.voters", "1"),
-        ("quorum.fetch.timeout.ms", "3s"),
+        ("quorum.fetch.timeout.ms", "3000"),
     )
     assert settings.node_settings().static_configs == settings.properties
+    assert settings.node_settings().default_configs == settings.default_properties
 
 
 def test_all_problems_are_reported_with_place_and_allowed_values(

@@ -359,6 +359,7 @@ def test_documentation_has_all_keys_of_every_setting() -> None:
     rows = documentation()
     hidden = {
         "properties",
+        "default_properties",
         "file_warnings",
         "listener_properties",
         "clock_offset_ms",

@@ -1,0 +1,41 @@
+"""The settings of a node as DescribeConfigs returns them: under Kafka's keys, and numbers in the units of their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from quorumd.config.setting import INTERNAL
+from quorumd.config.settings import BROKER_ONLY_FIELDS, Settings, keys_of
+from quorumd.controller.config_table import BROKER_CONFIGS
+
+
+def given_configs(settings: Settings, given: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Keys of the properties file with their values, which are `given` as text."""
+    field_of_key = {key: field for field in Settings.model_fields for key in keys_of(field)}
+    return tuple((key, _number(getattr(settings, field_of_key[key])) or text) for key, text in given)
+
+
+def default_configs(settings: Settings) -> tuple[tuple[str, str | None], ...]:
+    """The keys of all other settings that the roles of the node use, and their defaults; None for no value."""
+    unused = frozenset() if settings.is_broker else BROKER_ONLY_FIELDS
+    found: list[tuple[str, str | None]] = []
+    for field in Settings.model_fields.keys() - settings.model_fields_set - unused:
+        keys = keys_of(field)
+        if keys and not keys[0].startswith(INTERNAL):
+            key = next((each for each in keys if each in BROKER_CONFIGS), keys[0])
+            found.append((key, _default(key, getattr(settings, field))))
+    return tuple(sorted(found))
+
+
+def _default(key: str, value: Any) -> str | None:
+    """A default. An empty one stands for Kafka's, in the settings of topics, or for none."""
+    if value or isinstance(value, int):
+        return _number(value) or (value if isinstance(value, str) else ",".join(value))
+    definition = BROKER_CONFIGS.get(key)
+    return definition.default if definition is not None else None
+
+
+def _number(value: Any) -> str:
+    """A number or truth value in Kafka's form; "" for another value."""
+    return str(value).lower() if isinstance(value, int) else ""
