@@ -147,24 +147,25 @@ class TransactionCoordinator:
     ) -> None:
         """Handle InitProducerId: a new epoch fences the previous producers.
 
-        `expected` is the producer id and epoch of a client that recovers from an error (KIP-360), else (-1, -1).
+        `expected` is the producer id and epoch of a client that recovers from an error (KIP-360), else (-1, -1). If
+        the transactional id is not known any more, such a client gets a new producer id.
         """
         known = self.transactions.get(transactional_id)
         if not 0 < timeout_ms <= self._settings.max_timeout_ms:
             respond(ProducerResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
             return
-        if transactional_id in self._changing or (known is not None and known.state in ENDING):
+        if transactional_id in self._changing:
             respond(ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS))
             return
         if known is None:
-            if expected[0] >= 0:
-                respond(ProducerResult(ErrorCode.PRODUCER_FENCED))
-                return
             begun = Transaction(new_producer_id, 0, timeout_ms, update_ms=times.wall_ms)
             self._change(transactional_id, begun, lambda error: respond(_producer_result(begun, error)))
             return
         if expected[0] >= 0 and not _is_expected(known, expected):
             respond(ProducerResult(ErrorCode.PRODUCER_FENCED))
+            return
+        if known.state in ENDING:
+            respond(ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS))
             return
         if known.state is TransactionState.ONGOING:
             self._fence(transactional_id, known, times)

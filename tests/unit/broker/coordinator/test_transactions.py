@@ -105,13 +105,28 @@ def test_timeout_of_a_transaction_has_bounds(coordinator: Coordinator) -> None:
 
 
 def test_producer_that_the_coordinator_does_not_know_is_fenced(coordinator: Coordinator) -> None:
-    assert coordinator.init(expected=OTHER) == ProducerResult(ErrorCode.PRODUCER_FENCED)
     producer = begun(coordinator)
     unknown = ProducerResult(ErrorCode.NONE, *OTHER)
+    assert coordinator.init(expected=OTHER) == ProducerResult(ErrorCode.PRODUCER_FENCED)
     assert coordinator.verify(unknown) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert coordinator.add(unknown) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert coordinator.end(unknown) == ProducerResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     assert coordinator.end(producer._replace(epoch=5)) == ProducerResult(ErrorCode.PRODUCER_FENCED)
+
+
+def test_producer_whose_transactional_id_has_expired_gets_a_new_producer_id(coordinator: Coordinator) -> None:
+    """It recovers from INVALID_PRODUCER_ID_MAPPING with the id that it had."""
+    producer = coordinator.init(expected=OTHER)
+    assert producer is not None
+    assert (producer.error, producer.epoch) == (ErrorCode.NONE, 0)
+    assert producer.producer_id != OTHER[0]
+
+
+def test_another_producer_is_fenced_while_the_transaction_ends(coordinator: Coordinator) -> None:
+    producer = begun(coordinator)
+    assert coordinator.end(producer) is not None
+    assert coordinator.init(expected=OTHER) == ProducerResult(ErrorCode.PRODUCER_FENCED)
+    assert coordinator.init() == ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 def test_partition_counts_only_once_its_record_is_committed(coordinator: Coordinator) -> None:
