@@ -154,7 +154,7 @@ class TransactionCoordinator:
         if not 0 < timeout_ms <= self._settings.max_timeout_ms:
             respond(ProducerResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
             return
-        if transactional_id in self._changing:
+        if self._is_pending(transactional_id):
             respond(ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS))
             return
         if known is None:
@@ -163,9 +163,6 @@ class TransactionCoordinator:
             return
         if expected[0] >= 0 and not _is_expected(known, expected):
             respond(ProducerResult(ErrorCode.PRODUCER_FENCED))
-            return
-        if known.state in ENDING:
-            respond(ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS))
             return
         if known.state is TransactionState.ONGOING:
             self._fence(transactional_id, known, times)
@@ -200,12 +197,12 @@ class TransactionCoordinator:
         respond: Callable[[ErrorCode], None],
     ) -> None:
         """Handle AddPartitionsToTxn and AddOffsetsToTxn: the first partition begins the transaction."""
+        if self._is_pending(transactional_id):
+            respond(ErrorCode.CONCURRENT_TRANSACTIONS)
+            return
         known = self.check(transactional_id, producer_id, epoch)
         if isinstance(known, ErrorCode):
             respond(known)
-            return
-        if transactional_id in self._changing or known.state in ENDING:
-            respond(ErrorCode.CONCURRENT_TRANSACTIONS)
             return
         is_ongoing = known.state is TransactionState.ONGOING
         if is_ongoing and partitions <= known.partitions:
@@ -233,7 +230,7 @@ class TransactionCoordinator:
         if isinstance(known, ErrorCode):
             respond(dict.fromkeys(partitions, known))
             return
-        if transactional_id in self._changing or known.state in ENDING:
+        if self._is_pending(transactional_id):
             respond(dict.fromkeys(partitions, ErrorCode.CONCURRENT_TRANSACTIONS))
             return
         errors = {
@@ -260,32 +257,31 @@ class TransactionCoordinator:
         """Handle EndTxn: respond once the decision is committed; the markers follow."""
         known = self.transactions.get(transactional_id)
         bumps_epoch = version >= TRANSACTION_V2
-        if known is None or producer_id not in (known.producer_id, known.previous_id if bumps_epoch else -1):
+        if known is None:
+            respond(ProducerResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+            return
+        is_pending = self._is_pending(transactional_id)
+        if is_pending and bumps_epoch:
+            # The client may have the next producer id or epoch already, and may abort its next transaction.
+            respond(ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS))
+            return
+        if producer_id not in (known.producer_id, known.previous_id if bumps_epoch else -1):
             respond(ProducerResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
             return
         is_repeated = (
-            bumps_epoch and known.state in ENDING + ENDED and _is_previous_producer(known, producer_id, epoch)
+            bumps_epoch and known.state in ENDED and _is_previous_producer(known, producer_id, epoch)
         )
         if not is_repeated and (known.epoch != epoch or known.producer_id != producer_id):
             respond(ProducerResult(ErrorCode.PRODUCER_FENCED))
             return
-        if transactional_id in self._changing:
+        if is_pending:
             respond(ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS))
             return
-        same = (
-            (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
-            if is_commit
-            else (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
-        )
-        if known.state in ENDING:
-            is_same = known.state in same
-            respond(
-                ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE)
-            )
-        elif is_repeated or (known.state in ENDED and not bumps_epoch):
+        if is_repeated or (known.state in ENDED and not bumps_epoch):
+            complete = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
             respond(
                 _producer_result(
-                    known, ErrorCode.NONE if known.state in same else ErrorCode.INVALID_TXN_STATE
+                    known, ErrorCode.NONE if known.state is complete else ErrorCode.INVALID_TXN_STATE
                 )
             )
         elif known.state is TransactionState.ONGOING or (bumps_epoch and not is_commit):
@@ -295,6 +291,11 @@ class TransactionCoordinator:
             )
         else:
             respond(ProducerResult(ErrorCode.INVALID_TXN_STATE))
+
+    def _is_pending(self, transactional_id: str) -> bool:
+        """Whether a change of the transaction is not committed yet, or its markers are not written yet."""
+        known = self.transactions.get(transactional_id)
+        return transactional_id in self._changing or (known is not None and known.state in ENDING)
 
     def _fence(self, transactional_id: str, known: Transaction, times: Times) -> None:
         """Fence the producer with a new epoch, and abort its transaction."""

@@ -122,11 +122,24 @@ def test_producer_whose_transactional_id_has_expired_gets_a_new_producer_id(coor
     assert producer.producer_id != OTHER[0]
 
 
-def test_another_producer_is_fenced_while_the_transaction_ends(coordinator: Coordinator) -> None:
-    producer = begun(coordinator)
-    assert coordinator.end(producer) is not None
-    assert coordinator.init(expected=OTHER) == ProducerResult(ErrorCode.PRODUCER_FENCED)
-    assert coordinator.init() == ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS)
+@pytest.mark.parametrize("producer", ["same", "next epoch", "next producer id"])
+@pytest.mark.parametrize("is_commit", [False, True])
+def test_next_transaction_waits_for_the_markers_of_the_previous_one(
+    coordinator: Coordinator, producer: str, is_commit: bool
+) -> None:
+    """With transaction.version 2 a client may have an empty transaction to abort before they are written."""
+    first = begun(coordinator)
+    ended = coordinator.end(first, version=2)
+    assert ended is not None
+    assert ended.error is ErrorCode.NONE
+    given = {"same": first, "next epoch": ended, "next producer id": ended._replace(producer_id=99, epoch=0)}
+    waiting = coordinator.end(given[producer], is_commit, version=2)
+    assert waiting == ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert coordinator.add(given[producer]) is ErrorCode.CONCURRENT_TRANSACTIONS
+    coordinator.write_markers()
+    aborted = coordinator.end(ended, False, version=2)
+    assert aborted is not None
+    assert aborted.error is ErrorCode.NONE
 
 
 def test_partition_counts_only_once_its_record_is_committed(coordinator: Coordinator) -> None:
@@ -163,7 +176,7 @@ def test_ending_transaction_makes_others_concurrent(coordinator: Coordinator) ->
     assert coordinator.add(producer) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert coordinator.verify(producer) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert coordinator.end(producer) == ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS)
-    assert coordinator.end(producer, is_commit=False) == ProducerResult(ErrorCode.INVALID_TXN_STATE)
+    assert coordinator.end(producer, is_commit=False) == ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS)
     coordinator.write_markers()
     assert coordinator.verify(producer) is ErrorCode.TRANSACTION_ABORTABLE
     assert coordinator.init() == ProducerResult(ErrorCode.NONE, producer.producer_id, 1)
