@@ -63,11 +63,13 @@ class MetadataApis:
     # Metadata
 
     def metadata(self, session: Session, request: Request[MetadataRequest]) -> None:
-        """Describe brokers and topics, in slices if there are many. The response waits for topics to be created."""
+        """Describe brokers and topics, in slices if there are many. The response waits for new topics to be served."""
         requested = request.message.topics
         entries: Callable[[], Iterator[TopicEntry | None]]
         missing: dict[str, NewTopic] = {}
-        if requested is None or (not requested and request.api_version == 0):
+        if not requested and request.api_version == 0:
+            requested = None
+        if requested is None:
             entries = partial(all_topics, lambda: self._context.metadata.image)
         else:
             entries = partial(requested_topics, lambda: self._context.metadata.image, requested)
@@ -82,7 +84,9 @@ class MetadataApis:
         )
         if missing:
             self._context.topic_creation.create(missing, _client_of(session, request))
-            self._new_topics.when_served(missing, respond)
+        awaited = missing.keys() | self._new_topics.opening(requested)
+        if awaited:
+            self._new_topics.when_served(awaited, respond)
         else:
             respond()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from quorumd.broker.log.appended import Appended
 from quorumd.broker.log.offset_checkpoint import CLEANER_OFFSETS, HIGH_WATERMARKS
@@ -102,6 +102,11 @@ class Partitions:
     def is_served(self, id: PartitionId) -> bool:
         """Whether the replica here is open or offline, rather than still being opened."""
         return id in self.hosted_by_id or id in self._offline
+
+    @property
+    def opening(self) -> Collection[PartitionId]:
+        """The partitions whose replicas here are still being opened."""
+        return self._opening.keys()
 
     def find(self, topic: KafkaUuid | str, number: int) -> HostedPartition:
         """Find a partition by topic id or name. Raises RequestError."""

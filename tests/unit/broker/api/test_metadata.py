@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from quorumd.broker.api import metadata as metadata_module
+from quorumd.broker.api import new_topics
 from quorumd.broker.api.metadata import SLICE_PARTITIONS
 from quorumd.broker.api.new_topics import MAX_WAIT_MS
 from quorumd.broker.controller_requests import topic_creation
@@ -16,6 +17,7 @@ from quorumd.protocol.messages.create_topics_request import CreateTopicsRequest
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.protocol.messages.metadata_response import MetadataResponse
 from tests.support.broker.api_clients import Client
 from tests.support.broker.simulated_brokers import SimulatedBrokers
 from tests.support.node.recording_session import RecordingSession, request_of
@@ -232,19 +234,49 @@ def test_broker_names_itself_once_all_are_fenced() -> None:
         assert response.controller_id == -1
 
 
-def test_leader_is_named_once_its_log_is_open() -> None:
+@pytest.fixture
+def opening() -> tuple[SimulatedBrokers, Client]:
+    """A broker that has the topic "old" and is opening the log of "events"."""
     cluster = started(1)
-    client = Client(cluster)
+    cluster.create_topic("old", (1,))
+    cluster.await_leader("old")
     topic_id = cluster.create_topic("events", (1,))
-    broker = cluster.brokers[1].broker
-    cluster.run_until(lambda: topic_id in broker.metadata.image.topics)
-    (topic,) = client.call(MetadataRequest(named("events"))).topics
-    assert [(each.error_code, each.leader_id) for each in topic.partitions] == [
-        (ErrorCode.LEADER_NOT_AVAILABLE, -1)
-    ]
+    cluster.run_until(lambda: topic_id in cluster.brokers[1].broker.metadata.image.topics)
+    return cluster, Client(cluster)
+
+
+def leaders(response: MetadataResponse) -> dict[str | None, list[tuple[int, int]]]:
+    """The errors and leaders of the partitions of each topic."""
+    return {
+        each.name: [(partition.error_code, partition.leader_id) for partition in each.partitions]
+        for each in response.topics
+    }
+
+
+@pytest.mark.parametrize("requested", [named("events"), None])
+def test_response_waits_until_the_logs_of_new_topics_are_open(
+    opening: tuple[SimulatedBrokers, Client], requested: list[MetadataRequestTopic] | None
+) -> None:
+    _, client = opening
+    assert leaders(client.call(MetadataRequest(requested)))["events"] == [(0, 1)]
+
+
+def test_responses_do_not_wait_for_other_topics(opening: tuple[SimulatedBrokers, Client]) -> None:
+    cluster, client = opening
+    assert leaders(client.call(MetadataRequest(named("old")))) == {"old": [(0, 1)]}
+    assert cluster.brokers[1].broker.partitions.opening
+
+
+def test_leader_is_not_named_before_it_can_append(
+    opening: tuple[SimulatedBrokers, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing waits for so many partitions."""
+    monkeypatch.setattr(new_topics, "MAX_OPENING", 0)
+    cluster, client = opening
+    unknown = [(ErrorCode.LEADER_NOT_AVAILABLE, -1)]
+    assert leaders(client.call(MetadataRequest(named("events")))) == {"events": unknown}
     cluster.await_leader("events")
-    (topic,) = client.call(MetadataRequest(named("events"))).topics
-    assert [(each.error_code, each.leader_id) for each in topic.partitions] == [(0, 1)]
+    assert leaders(client.call(MetadataRequest(named("events")))) == {"events": [(0, 1)]}
 
 
 def test_request_creates_a_limited_number_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
