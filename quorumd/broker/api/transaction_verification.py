@@ -28,6 +28,12 @@ RETRY_MS: Final = 20.0
 RETRY_MAX_MS: Final = 100.0
 """Kafka's add.partitions.to.txn.retry.backoff.ms and .max.ms: the leader waits for the previous transaction to
 complete, which takes less than the backoff of a producer."""
+_CLIENT_ERRORS: Final = {
+    ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorCode.INVALID_TXN_STATE,
+}
+"""As in Kafka, the errors that clients get for errors of the coordinator. A producer that may not write expects the
+error of the log, and the rights of this broker do not concern it."""
 
 
 class _Verification(NamedTuple):
@@ -87,7 +93,7 @@ class TransactionVerifier:
                 self._clock.call_at(now_ms + RETRY_MS, lambda: self._request(verification, last_retry_ms))
                 return
             for done in self._waiting.pop(verification):
-                done(error)
+                done(_CLIENT_ERRORS.get(error, error))
 
         transactional_id, producer, target, adds = verification
         leader = self._internal_topics.leader_of(self._topic, transactional_id)

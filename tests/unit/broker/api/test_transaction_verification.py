@@ -95,9 +95,15 @@ def test_another_broker_is_requested(coordinator: Coordinator) -> None:
     assert [(topic.name, topic.partitions) for topic in one.topics] == [("topic", [3])]
 
 
+def test_fenced_producer_has_an_invalid_epoch(coordinator: Coordinator) -> None:
+    """As in the log: librdkafka would abort the transaction after PRODUCER_FENCED, and go on."""
+    coordinator.response = response_with(ErrorCode.PRODUCER_FENCED)
+    assert coordinator.verify() == [ErrorCode.INVALID_PRODUCER_EPOCH]
+
+
 def test_refused_or_lost_request_is_an_error(coordinator: Coordinator) -> None:
     coordinator.response = AddPartitionsToTxnResponse(0, int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    assert coordinator.verify() == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+    assert coordinator.verify() == [ErrorCode.INVALID_TXN_STATE], "the rights of the broker"
     coordinator.response = None
     assert coordinator.verify() == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
