@@ -47,11 +47,13 @@ def read_windows(
     position: int = 0,
     end: int | None = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    least_bytes: int | None = None,
 ) -> Iterator[Window]:
     """Yield the batches from `position`, where one begins, up to the first invalid one, to zeros or to `end`, that of
-    the file if it is None. A batch that breaks the rules, or has more than `max_batch_bytes`, is invalid."""
+    the file if it is None. A batch that breaks the rules, or has more than `max_batch_bytes`, is invalid. Windows
+    have `least_bytes`, or more if a batch has; a megabyte if it is None."""
     stop = file.size() if end is None else end
-    window_bytes = _WINDOW_BYTES
+    window_bytes = least_bytes = _WINDOW_BYTES if least_bytes is None else least_bytes
     while position < stop:
         data = file.read_at(position, min(window_bytes, stop - position))
         found = scan(data, rules)
@@ -65,7 +67,7 @@ def read_windows(
             yield Window(position, data, found.headers, found_end, fault, found.incomplete)
             return
         yield Window(position, data, found.headers, found_end)
-        window_bytes = max(_WINDOW_BYTES, needed)
+        window_bytes = max(least_bytes, needed)
         position = found_end
 
 

@@ -49,6 +49,8 @@ _TIMESTAMP = Struct(">q")
 _MAGIC_START = 16
 _CRC_START = 17
 _CRC_END = 21
+ATTRIBUTES_LOW_BYTE = 22
+"""The position of the byte with the codec and the type of a batch."""
 _MAX_TIMESTAMP_START = 35
 _MIN_LENGTH = HEADER_SIZE - LENGTH_END
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from typing import Final, NamedTuple
 
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.api.topic_messages import INTERNAL_TOPICS
 from quorumd.broker.coordinator.offset_store import TopicPartition
+from quorumd.broker.log.validation import requires_keys, validate_keys
 from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.broker.partitions.partitions import AppendResult
 from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.batch_header import ATTRIBUTES_LOW_BYTE, COMPRESSION_MASK, TRANSACTIONAL_BIT
 from quorumd.protocol.batch_scan import Ascending, scan
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
@@ -24,6 +27,7 @@ from quorumd.protocol.messages.produce_response import (
     TopicProduceResponse,
 )
 from quorumd.protocol.routes import Route, Session
+from quorumd.protocol.stepped_task import SteppedTask
 
 logger = logging.getLogger("quorumd.broker")
 
@@ -45,8 +49,10 @@ _RETRIABLE: Final = (
 )
 """Errors of a coordinator that producers do not expect from a leader. They get NOT_ENOUGH_REPLICAS instead, which
 they retry; from version BROKER_ADDS_SINCE on, they expect CONCURRENT_TRANSACTIONS."""
-_ATTRIBUTES_LOW_BYTE: Final = 22
-_CODEC_MASK: Final = 0x07
+UNITS_AT_ONCE: Final = 250
+"""Units of validating keys before any other event is handled: 800 records."""
+UNITS_PER_STEP: Final = 10
+"""Units of one step, about a tenth of a millisecond."""
 
 
 class ProduceApis:
@@ -65,7 +71,6 @@ class ProduceApis:
         by_id = request.api_version >= TOPIC_IDS_SINCE
         # Free the batches of a request that waits for replicas.
         request.message = ProduceRequest(message.transactional_id, message.acks, message.timeout_ms)
-        request.release_frame()
         for topic in message.topic_data:
             key: KafkaUuid | str = topic.topic_id if by_id else topic.name
             response = TopicProduceResponse(topic.name, topic.topic_id)
@@ -75,7 +80,34 @@ class ProduceApis:
                 response.partition_responses.append(result)
                 pending.open += 1
                 self._append(pending, key, partition, result)
+        if pending.unvalidated:
+            task = SteppedTask(self._validated(pending), lambda _: self._end_reading(pending))
+            task.advance(UNITS_AT_ONCE)
+            if not task.is_done:
+                session.block(request)
+                self._context.begin(task)
+        else:
+            self._end_reading(pending)
+
+    def _end_reading(self, pending: _PendingProduce) -> None:
+        pending.request.release_frame()
         pending.close_one()
+
+    def _validated(self, pending: _PendingProduce) -> Generator[int, None, None]:
+        """Append the batches whose keys are valid. The producer chose how many records they have, so that they are
+        validated in slices, while later requests of the session wait."""
+        while pending.unvalidated:
+            batch = pending.unvalidated.popleft()
+            try:
+                for _ in validate_keys(
+                    batch.records, batch.hosted.log.settings, self._context.clock.wall_ms()
+                ):
+                    yield UNITS_PER_STEP
+            except RequestError as refused:
+                pending.fail(batch.result, refused.error, str(refused))
+            else:
+                self._verify(pending.request, batch.hosted, batch.records, batch.append)
+            yield 1
 
     def _append(
         self,
@@ -115,7 +147,10 @@ class ProduceApis:
                 timeout_ms = pending.request.message.timeout_ms
                 self._context.partitions.append(hosted, records, acks, timeout_ms, done)
 
-        self._verify(pending.request, hosted, records, append)
+        if requires_keys(records, hosted.log.settings):
+            pending.unvalidated.append(_UnvalidatedBatch(hosted, records, result, append))
+        else:
+            self._verify(pending.request, hosted, records, append)
 
     def _verify(
         self,
@@ -126,7 +161,7 @@ class ProduceApis:
     ) -> None:
         """Verify with the transaction coordinator that a transactional batch belongs to an open transaction."""
         verifier, transactional_id = self._context.verifier, request.message.transactional_id
-        found = scan(records, Ascending(with_crc=False)).headers if transactional_id else []
+        found = scan(records, Ascending(with_crc=False)).headers if transactional_id is not None else []
         if verifier is None or transactional_id is None or not found or not found[0].is_transactional:
             done(ErrorCode.NONE)
             return
@@ -164,15 +199,27 @@ def _refusal(
             ErrorCode.INVALID_RECORD,
             "a produce request must have one batch per partition; this one has none",
         )
+    attributes = records[ATTRIBUTES_LOW_BYTE] if len(records) > ATTRIBUTES_LOW_BYTE else 0
+    if attributes & TRANSACTIONAL_BIT and request.message.transactional_id is None:
+        error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return error, "a transactional batch requires a transactional id"
     if topic in INTERNAL_TOPICS and request.client_id != ADMIN_CLIENT:
         return ErrorCode.INVALID_TOPIC, f"clients cannot write to the internal topic {topic}"
-    is_zstd = len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & _CODEC_MASK == ZSTD
-    if is_zstd and request.api_version < ZSTD_SINCE:
+    if attributes & COMPRESSION_MASK == ZSTD and request.api_version < ZSTD_SINCE:
         return (
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"zstd requires version {ZSTD_SINCE} of Produce; the request has version {request.api_version}",
         )
     return None
+
+
+class _UnvalidatedBatch(NamedTuple):
+    """A batch for a compacted topic whose keys are not validated yet."""
+
+    hosted: HostedPartition
+    records: bytes
+    result: PartitionProduceResponse
+    append: Callable[[ErrorCode], None]
 
 
 class _PendingProduce:
@@ -183,6 +230,7 @@ class _PendingProduce:
         self.response = ProduceResponse()
         self.open = 1
         """The number of partitions without a result, plus one while the request is being read."""
+        self.unvalidated: deque[_UnvalidatedBatch] = deque()
         self._context = context
         self._session = session
         self._errors: list[str] = []

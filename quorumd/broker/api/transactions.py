@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from quorumd.broker.api.coordinator_lookup import TransactionLookup
+from quorumd.broker.api.topic_messages import INTERNAL_TOPICS
 from quorumd.broker.api.topic_names import has_partition
 from quorumd.broker.controller_requests.producer_ids import NO_ID, ProducerIds
 from quorumd.broker.coordinator.effects import Times
@@ -20,6 +21,7 @@ from quorumd.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxn
 from quorumd.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 from quorumd.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
 from quorumd.protocol.messages.add_partitions_to_txn_response import (
@@ -133,7 +135,13 @@ class TransactionApis:
                 request, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topic_results(one, known))
             )
 
-        self.add(one, 0, respond)
+        internal = [topic for topic in one.topics if topic.name in INTERNAL_TOPICS]
+        if internal:
+            # As in Kafka, whatever the client may write to.
+            errors = dict.fromkeys(_partitions(one.topics), ErrorCode.OPERATION_NOT_ATTEMPTED)
+            respond(errors | dict.fromkeys(_partitions(internal), ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        else:
+            self.add(one, 0, respond)
 
     def _add_batches(self, session: Session, request: Request[AddPartitionsToTxnRequest]) -> None:
         transactions = request.message.transactions
@@ -159,9 +167,7 @@ class TransactionApis:
 
         `version` is the transaction.version of the client.
         """
-        partitions = frozenset(
-            TopicPartition(topic.name, number) for topic in one.topics for number in topic.partitions
-        )
+        partitions = frozenset(_partitions(one.topics))
         unknown = [each for each in partitions if not has_partition(self._metadata.image, *each)]
         if unknown:
             errors = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
@@ -258,6 +264,10 @@ def _transaction_of(message: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTra
         False,
         message.v3_and_below_topics,
     )
+
+
+def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, number) for topic in topics for number in topic.partitions]
 
 
 def _for_version(error: ErrorCode, knows_fenced: bool) -> ErrorCode:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from quorumd.broker.log.records import decompressed, encode_record, record_spans
+from quorumd.broker.log.records import (
+    MAX_DECOMPRESSED_BYTES,
+    decompressed,
+    encode_record,
+    record_spans,
+)
 from quorumd.broker.log.transaction_marker import read_marker
 from quorumd.errors import CorruptLog, MalformedMessage, UnsupportedVersion
 from quorumd.protocol.batch_header import HEADER_SIZE, TRANSACTIONAL_BIT, BatchHeader, encode_header
@@ -102,7 +107,10 @@ def _decode_batch(coordinator: str, data: bytes, batch: BatchHeader) -> Iterator
         return
     payload = decompressed(data, batch)
     if payload is None:
-        raise MalformedMessage(f"compression codec {batch.codec} is not supported")
+        raise MalformedMessage(
+            f"compression codec {batch.codec} is not supported, or the records are larger than "
+            f"{MAX_DECOMPRESSED_BYTES} bytes"
+        )
     producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER
     for span in record_spans(payload, batch.count):
         if span.key_start < 0:

@@ -26,9 +26,10 @@
     log.settings                                          replaced when topic configs change
     log.append_as_leader(records, epoch, now_ms, wall_ms, origin=CLIENT)
         -> Appended(base_offset, last_offset, log_append_time_ms, is_duplicate)
-        Validates the single batch of a producer (.validation): CRC, magic, size and timestamps. Checks its producer
-        epoch and sequence numbers (.producer_state), sets the base offset and the leader epoch, which the CRC does
-        not cover, and appends it. A duplicate batch of an idempotent producer is not appended; the result has the
+        Validates the single batch of a producer (.validation): CRC, magic, size and timestamps. The caller has
+        validated the keys of compacted topics (`validate_keys`). Checks its producer epoch and sequence numbers
+        (.producer_state), sets the base offset and the leader epoch, which the CRC does not cover, and appends it. A
+        duplicate batch of an idempotent producer is not appended; the result has the
         offsets of the original. Raises RequestError(error, message) with the log unchanged, DiskFull, FlushFailed.
     log.append_marker(producer_id, producer_epoch, marker, epoch, now_ms, wall_ms, transaction_version=0)
         Appends the marker that ends a transaction (.transaction_marker).
@@ -55,13 +56,13 @@
     log.close()                                           flushes, writes indexes and a producer snapshot
 
 Coordinators on this broker append with `origin=COORDINATOR`. The caller verifies that the transaction includes the
-partition (`log.producers.has_open_transaction`, KIP-890). Appends and reads do not decode records, except the keys of
-compacted topics.
+partition (`log.producers.has_open_transaction`, KIP-890). Appends and reads do not decode records.
 
 The other modules:
 
     appended            the result of an append
     records             locates and copies the records of a batch without decoding them
+    record_stream       reads the records of a batch in steps, without keeping them
     decompression       snappy and lz4, in the framing of Kafka's clients
     segment_list        the segments in order, and the files to sync on the next flush
     log_retention       the segments to delete by time and size

@@ -252,10 +252,14 @@ class DataSegment:
         for window in self.windows(position, self.size):
             yield from window.headers
 
-    def windows(self, position: int, end: int, rules: BatchRules | None = None) -> Iterator[Window]:
+    def windows(
+        self, position: int, end: int, rules: BatchRules | None = None, least_bytes: int | None = None
+    ) -> Iterator[Window]:
         """Yield whole batches from `position`, a batch boundary, to `end` or the first fault; without rules, the CRCs
         are not verified."""
-        return read_windows(self.file, rules or Ascending(with_crc=False), position, end)
+        return read_windows(
+            self.file, rules or Ascending(with_crc=False), position, end, least_bytes=least_bytes
+        )
 
     # ---- appending
 

@@ -20,10 +20,13 @@ SNAPPY = 2
 LZ4 = 3
 ENCODABLE = (0, GZIP)
 """Codecs with an encoder and a native decoder."""
-_GZIP_FORMAT = 16 + zlib.MAX_WBITS
+GZIP_FORMAT = 16 + zlib.MAX_WBITS
 _GZIP_BYTES_PER_STEP = 64 * 1024
-MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
-"""A batch that is larger when decompressed is treated as if its codec had no decoder."""
+MAX_DECOMPRESSED_BYTES = 16 * 1024 * 1024
+"""A batch that is larger when decompressed is treated as if its codec had no decoder: a megabyte can become a
+gigabyte."""
+MAX_RECORDS = 100_000
+"""A batch with more records is treated so too: each takes up to 500 bytes while it is compacted."""
 
 
 class RecordSpan(NamedTuple):
@@ -95,7 +98,7 @@ def decompress_in_steps(data: bytes, batch: BatchHeader, limit: int) -> Generato
         return (yield from decompress_lz4(payload, limit))
     if batch.codec != GZIP:
         return None
-    decoder = zlib.decompressobj(_GZIP_FORMAT)
+    decoder = zlib.decompressobj(GZIP_FORMAT)
     pieces: list[bytes] = []
     size = 0
     while size <= limit and not decoder.eof:
@@ -111,11 +114,23 @@ def decompress_in_steps(data: bytes, batch: BatchHeader, limit: int) -> Generato
     return b"".join(pieces) if size <= limit else None
 
 
+def all_records(data: bytes, batch: BatchHeader) -> tuple[bytes, list[RecordSpan]] | None:
+    """The uncompressed records of a batch and their positions; None if they are too many or too large, malformed, or
+    the codec has no decoder."""
+    if batch.count > MAX_RECORDS:
+        return None
+    try:
+        payload = decompressed(data, batch, MAX_DECOMPRESSED_BYTES)
+        return None if payload is None else (payload, list(record_spans(payload, batch.count)))
+    except MalformedMessage:
+        return None
+
+
 def compressed(payload: bytes, codec: int) -> bytes:
     """Compress records with a codec of ENCODABLE."""
     if codec == 0:
         return payload
-    encoder = zlib.compressobj(wbits=_GZIP_FORMAT)
+    encoder = zlib.compressobj(wbits=GZIP_FORMAT)
     return encoder.compress(payload) + encoder.flush()
 
 

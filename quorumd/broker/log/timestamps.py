@@ -1,7 +1,7 @@
 """Looks up offsets by timestamp, for ListOffsets.
 
-A batch that cannot be decoded counts as one record with its base offset and maximum timestamp, so that a consumer
-that starts there skips no record.
+A batch whose records cannot be read counts as one record with its base offset and maximum timestamp, so that a
+consumer that starts there skips no record.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Final, NamedTuple
 
 from quorumd.broker.log.data_segment import DataSegment
-from quorumd.broker.log.records import decompress_in_steps, record_spans
-from quorumd.errors import CorruptLog, MalformedMessage
+from quorumd.broker.log.record_stream import NotDecoded, read_records
+from quorumd.errors import MalformedMessage
+from quorumd.log.batch_windows import Window
 from quorumd.protocol.batch_header import NO_TIMESTAMP, BatchHeader
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """A batch that is larger when decompressed counts as one record: a megabyte can become a gigabyte."""
-RECORDS_PER_STEP: Final = 32
+WINDOW_BYTES: Final = 4096
+"""Bytes whose batches are read in one step, as many as there are between two entries of an index: a megabyte may have
+15,000 batches."""
 _Batch = tuple[bytes, BatchHeader]
 """A batch, and data that holds it at the position in its header."""
 
@@ -36,14 +39,17 @@ LogSegments = Callable[[], Sequence[DataSegment]]
 
 def first_at_least(segments: LogSegments, timestamp_ms: int, min_offset: int) -> Steps:
     """The first record from `min_offset` on with at least this timestamp. Raises CorruptLog, OSError."""
-    while True:
-        candidate = _batch_at_least(segments(), timestamp_ms, min_offset)
-        if candidate is None:
-            return None
-        found = yield from _first_record(*candidate, timestamp_ms, min_offset)
-        if found is not None:
-            return found
-        min_offset = candidate[1].end_offset
+    while (window := _window_at_least(segments(), timestamp_ms, min_offset)) is not None:
+        for batch in window.headers:
+            if batch.max_timestamp_ms >= timestamp_ms and batch.end_offset > min_offset:
+                # The producer chose the timestamp in the header, which its records may not have.
+                found = yield from _first_record(window.data, batch, timestamp_ms, min_offset)
+                if found is not None:
+                    return found
+                yield
+        min_offset = window.headers[-1].end_offset
+        yield
+    return None
 
 
 def first_with_largest(segments: LogSegments) -> Steps:
@@ -60,23 +66,23 @@ def first_with_largest(segments: LogSegments) -> Steps:
     return TimestampOffset(largest, batch.end_offset - 1, batch.epoch) if found is None else found
 
 
-def _batch_at_least(segments: Sequence[DataSegment], timestamp_ms: int, min_offset: int) -> _Batch | None:
+def _window_at_least(segments: Sequence[DataSegment], timestamp_ms: int, min_offset: int) -> Window | None:
+    """The next batches from `min_offset` on, in a segment that has the timestamp or a later one."""
     for segment in segments:
         if segment.end_offset <= min_offset or segment.largest_timestamp_ms < timestamp_ms:
             continue
         position = segment.indexes.position_before_timestamp(timestamp_ms)
         if min_offset > segment.base_offset:
             position = max(position, segment.position_of(min_offset))
-        for window in segment.windows(position, segment.size):
-            for batch in window.headers:
-                if batch.max_timestamp_ms >= timestamp_ms and batch.end_offset > min_offset:
-                    return window.data, batch
+        for window in segment.windows(position, segment.size, least_bytes=WINDOW_BYTES):
+            if window.headers and window.headers[-1].end_offset > min_offset:
+                return window
     return None
 
 
 def _batch_with_largest(segment: DataSegment, largest_ms: int) -> _Batch | None:
     position = segment.position_of(segment.indexes.largest_timestamp_offset)
-    for window in segment.windows(position, segment.size):
+    for window in segment.windows(position, segment.size, least_bytes=WINDOW_BYTES):
         for batch in window.headers:
             if batch.max_timestamp_ms == largest_ms:
                 return window.data, batch
@@ -89,21 +95,20 @@ def _largest(segment: DataSegment) -> int:
 
 def _first_record(data: bytes, batch: BatchHeader, timestamp_ms: int, min_offset: int) -> Steps:
     """The first record of a batch from `min_offset` on with at least this timestamp. A batch whose records share a
-    timestamp or cannot be decoded counts as its first record."""
+    timestamp or cannot be read counts as its first record."""
     first = TimestampOffset(batch.max_timestamp_ms, batch.base_offset, batch.epoch)
+    if batch.has_log_append_time:
+        return first if first.offset >= min_offset else None
     try:
-        payload = None
-        if not batch.has_log_append_time:
-            payload = yield from decompress_in_steps(data, batch, MAX_BYTES)
-        if payload is None:
-            return first if first.offset >= min_offset else None
-        for position, span in enumerate(record_spans(payload, batch.count), 1):
-            offset = batch.base_offset + span.offset_delta
-            record_ms = batch.timestamp_ms + span.timestamp_delta
-            if record_ms >= timestamp_ms and offset >= min_offset:
-                return TimestampOffset(record_ms, offset, batch.epoch)
-            if position % RECORDS_PER_STEP == 0:
+        for record in read_records(data, batch, MAX_BYTES):
+            if record is None:
                 yield
-    except MalformedMessage as fault:
-        raise CorruptLog(f"batch at offset {batch.base_offset}: {fault}") from None
+                continue
+            offset = batch.base_offset + record.offset_delta
+            record_ms = min(batch.timestamp_ms + record.timestamp_delta, batch.max_timestamp_ms)
+            if record_ms >= timestamp_ms and min_offset <= offset < batch.end_offset:
+                return TimestampOffset(record_ms, offset, batch.epoch)
+    except (MalformedMessage, NotDecoded):
+        # A client chose the records: they do not show that the disk is damaged.
+        return first if first.offset >= min_offset else None
     return None

@@ -1,24 +1,40 @@
 """Validation of a producer's batch before the leader appends it.
 
-Validates the header, and the keys of uncompressed and gzip batches of compacted topics. Unlike Kafka, it trusts the
-record count and the maximum timestamp in the header, and does not recompute them from the records.
+Validates the header (`validate_produced`), and before that, in steps, the keys of uncompressed and gzip batches of
+compacted topics (`validate_keys`). Unlike Kafka, it trusts the record count in the header if the batch can hold as
+many, and the maximum timestamp, and does not recompute them from the records.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 from typing import Final
 
 from quorumd.broker.log import PartitionLogSettings
-from quorumd.broker.log.records import ENCODABLE, decompressed, record_spans
+from quorumd.broker.log.record_stream import NotDecoded, read_records
+from quorumd.broker.log.records import ENCODABLE
 from quorumd.errors import ErrorCode, MalformedMessage, RequestError
-from quorumd.protocol.batch_header import COMPRESSION_NAMES, BatchHeader, crc_is_valid, read_header
+from quorumd.protocol.batch_header import (
+    ATTRIBUTES_LOW_BYTE,
+    COMPRESSION_MASK,
+    COMPRESSION_NAMES,
+    HEADER_SIZE,
+    BatchHeader,
+    crc_is_valid,
+    read_header,
+)
 
 LOG_APPEND_TIME = "LogAppendTime"
 COMPACT = "compact"
 MAX_RECORDS_WITH_KEYS: Final = 50_000
 MAX_BYTES_WITH_KEYS: Final = 16 * 1024 * 1024
-"""The keys of a batch are read at once: a megabyte of gzip can have a hundred million records."""
+"""A megabyte of gzip can have a hundred million records, which take minutes to read."""
+
+
+_MIN_RECORD_BYTES: Final = 7
+_MAX_RATIOS: Final = (1, 1_032, 32, 256, 40_000)
+"""By codec, at least as many bytes as one byte can become."""
 
 
 class Origin(Enum):
@@ -64,9 +80,37 @@ def validate_produced(
         _validate_header(batch)
         if settings.message_timestamp_type != LOG_APPEND_TIME:
             _validate_timestamps(batch, settings, wall_ms)
-        if COMPACT in settings.cleanup_policy and batch.codec in ENCODABLE:
-            _validate_keys(records, batch)
     return batch
+
+
+def requires_keys(records: bytes, settings: PartitionLogSettings) -> bool:
+    """Whether `validate_keys` has something to validate."""
+    if COMPACT not in settings.cleanup_policy:
+        return False
+    return len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & COMPRESSION_MASK in ENCODABLE
+
+
+def validate_keys(records: bytes, settings: PartitionLogSettings, wall_ms: int) -> Iterator[None]:
+    """Validate a client's batch and the keys of its records, in steps of less than a millisecond. Raises
+    RequestError."""
+    batch = validate_produced(records, settings, wall_ms, Origin.CLIENT)
+    if batch.count > MAX_RECORDS_WITH_KEYS:
+        text = f"a batch for a compacted topic may have at most {MAX_RECORDS_WITH_KEYS} records, not {batch.count}"
+        raise RequestError(ErrorCode.INVALID_RECORD, text)
+    try:
+        for record in read_records(records, batch, MAX_BYTES_WITH_KEYS):
+            if record is None:
+                yield
+            elif not record.has_key:
+                raise RequestError(
+                    ErrorCode.INVALID_RECORD,
+                    f"record {record.offset_delta} has no key; a compacted topic requires keys",
+                )
+    except NotDecoded:
+        text = f"the batch is incomplete, or has more than {MAX_BYTES_WITH_KEYS} bytes when decompressed"
+        raise RequestError(ErrorCode.INVALID_RECORD, text) from None
+    except MalformedMessage as fault:
+        raise RequestError(ErrorCode.INVALID_RECORD, str(fault)) from None
 
 
 def _validate_header(batch: BatchHeader) -> None:
@@ -75,6 +119,9 @@ def _validate_header(batch: BatchHeader) -> None:
         fault = f"the base offset must be 0, not {batch.base_offset}"
     elif batch.count == 0 or batch.count != batch.end_offset:
         fault = f"the batch has {batch.count} records for {batch.end_offset} offsets"
+    elif batch.count * _MIN_RECORD_BYTES > (batch.size - HEADER_SIZE) * _MAX_RATIOS[batch.codec]:
+        # The offsets of a segment are limited: two billion of them in a few bytes would take a segment each.
+        fault = f"the batch of {batch.size} bytes cannot have {batch.count} records"
     elif batch.is_control:
         fault = "clients cannot write control batches"
     elif batch.producer_id >= 0 and batch.base_sequence < 0:
@@ -93,22 +140,3 @@ def _validate_timestamps(batch: BatchHeader, settings: PartitionLogSettings, wal
             ErrorCode.INVALID_TIMESTAMP,
             f"timestamps {batch.timestamp_ms}..{batch.max_timestamp_ms} are outside {earliest}..{latest}",
         )
-
-
-def _validate_keys(records: bytes, batch: BatchHeader) -> None:
-    if batch.count > MAX_RECORDS_WITH_KEYS:
-        text = f"a batch for a compacted topic may have at most {MAX_RECORDS_WITH_KEYS} records, not {batch.count}"
-        raise RequestError(ErrorCode.INVALID_RECORD, text)
-    try:
-        payload = decompressed(records, batch, MAX_BYTES_WITH_KEYS)
-        if payload is None:
-            text = f"the batch is incomplete, or has more than {MAX_BYTES_WITH_KEYS} bytes when decompressed"
-            raise RequestError(ErrorCode.INVALID_RECORD, text)
-        for span in record_spans(payload, batch.count):
-            if span.key_start < 0:
-                raise RequestError(
-                    ErrorCode.INVALID_RECORD,
-                    f"record {span.offset_delta} has no key; a compacted topic requires keys",
-                )
-    except MalformedMessage as fault:
-        raise RequestError(ErrorCode.INVALID_RECORD, str(fault)) from None

@@ -157,13 +157,13 @@ def test_consumer_reads_committed_transactions_up_to_the_last_stable_offset(clie
     broker = client.cluster.brokers[1].broker
     times: dict[str, Any] = {"timestamps": [broker.clock.wall_ms()]}
     for sequence in (0, 1):
-        client.produce(
+        client.append_verified(
             produced(producer_id=5, producer_epoch=0, sequence=sequence, transactional=True, **times)
         )
     client.produce(produced(**times))
     results: list[Any] = []
     broker.partitions.append_marker(hosted, 5, 0, TransactionMarker(False, 0), 100.0, results.append)
-    client.produce(produced(producer_id=6, producer_epoch=0, sequence=0, transactional=True, **times))
+    client.append_verified(produced(producer_id=6, producer_epoch=0, sequence=0, transactional=True, **times))
     committed = only(fetch(client, at(0), isolation_level=1))
     assert (committed.high_watermark, committed.last_stable_offset) == (5, 4)
     assert end_offset_of(committed.records) == 4

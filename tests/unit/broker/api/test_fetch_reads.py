@@ -99,7 +99,7 @@ def test_many_records_are_read_only_when_they_are_sent(
     hosted = cluster.hosted(1, "events")
     assert hosted is not None
     for sequence in (0, 1):
-        client.produce(of_producer(sequence, transactional=True))
+        client.append_verified(of_producer(sequence, transactional=True))
         hosted.log.append_marker(7, 0, ABORT, 0, 0.0, 0)
     client.produce()
     content = hosted.log.read(0, 1 << 20, 80)

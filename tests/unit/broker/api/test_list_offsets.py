@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from quorumd.broker.log.records import encode_record
 from quorumd.errors import ErrorCode, StorageError
+from quorumd.protocol.batch_header import HEADER_SIZE, encode_header, read_header
 from quorumd.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -36,7 +38,7 @@ def client() -> Client:
     client = Client(cluster)
     for timestamp in (1000, 3000, 2000):
         client.produce(produced(timestamps=[timestamp]))
-    client.produce(
+    client.append_verified(
         produced(producer_id=5, producer_epoch=0, sequence=0, transactional=True, timestamps=[2500])
     )
     return client
@@ -70,6 +72,50 @@ def test_turns_of_a_lookup_are_bounded(client: Client) -> None:
         assert (found.error_code, found.timestamp) == (0, end - 1)
         longest.append(calls.longest)
     assert longest[1] <= 1.2 * longest[0]
+
+
+def test_turns_are_bounded_if_headers_have_later_timestamps_than_records(client: Client) -> None:
+    """The producer of a batch chooses both, so that a lookup read all batches in one turn."""
+    longest = []
+    for count in (50, 200):
+        batch = read_header(produced(timestamps=[4000]))
+        batch.max_timestamp_ms = 9000
+        for _ in range(count):
+            client.produce(encode_header(batch, produced()[HEADER_SIZE:]))
+        partition = ListOffsetsPartition(0, -1, 8000)
+        client.session, calls = RecordingSession(), CallCounter()
+        with calls.counted():
+            client.send(ListOffsetsRequest(-1, topics=[ListOffsetsTopic("events", [partition])]), 7)
+        while not client.responses:
+            with calls.counted():
+                client.cluster.heap.step(client.cluster.heap.now_ms + 1000)
+        (found,) = client.responses[0].topics[0].partitions
+        assert (found.error_code, found.offset) == (0, -1)
+        longest.append(calls.longest)
+        client.session = Client(client.cluster).session
+    assert longest[1] <= 1.2 * longest[0]
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3])
+def test_malformed_records_take_no_disk_offline(client: Client, codec: int) -> None:
+    """A producer with rights on one topic took all partitions of a log directory offline."""
+    batch = read_header(produced(timestamps=[4000]))
+    batch.attributes = codec
+    assert client.produce(encode_header(batch, b"garbage")).error_code == 0
+    for timestamp in (3500, MAX_TIMESTAMP):
+        found = offset(client, timestamp)
+        assert (found.error_code, found.offset, found.timestamp) == (0, 4, 4000)
+    broker = client.cluster.brokers[1].broker
+    assert all(each.is_online for each in broker.directories.all)
+    assert offset(client, 1000).error_code == 0
+
+
+def test_timestamp_beyond_that_of_the_batch(client: Client) -> None:
+    """It would not fit into the response, so that every client with this lookup would lose its connection."""
+    batch = read_header(produced(timestamps=[4000]))
+    payload = encode_record(0, 2**63 - 1, None, b"")
+    assert client.produce(encode_header(batch, payload)).error_code == 0
+    assert offset(client, 3500).timestamp == 4000
 
 
 def test_partition_may_be_deleted_during_a_lookup(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

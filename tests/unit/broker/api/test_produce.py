@@ -6,14 +6,19 @@ import pytest
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.produce_request import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
 )
+from quorumd.protocol.wire import Message
 from tests.support.broker.api_clients import Client, produce_request
 from tests.support.broker.simulated_brokers import SimulatedBrokers
+from tests.support.call_counter import CallCounter
 from tests.support.log.data_batches import produced
+from tests.support.node.recording_session import DecodingSession
 
 
 @pytest.mark.parametrize("version", range(3, 13))
@@ -158,3 +163,68 @@ def test_waiting_request_does_not_keep_its_batches(client: Client) -> None:
     )[0]
     assert client.produce().error_code == 0
     assert kept == [([], b"")]
+
+
+def with_compacted_topic(cluster: SimulatedBrokers) -> Client:
+    cluster.create_topic("compacted", (1,), (1,), cleanup_policy="compact")
+    cluster.await_leader("compacted")
+    cluster.await_leader("compacted", 1)
+    return Client(cluster)
+
+
+def test_keys_of_a_compacted_topic(cluster: SimulatedBrokers) -> None:
+    client = with_compacted_topic(cluster)
+    for codec in (0, 1):
+        keyed, keyless = produced([(b"k", b"v")] * 2, codec=codec), produced([(None, b"v")], codec=codec)
+        assert client.produce(keyed, topic="compacted").base_offset == 2 * codec
+        assert client.produce(keyless, topic="compacted").error_code == ErrorCode.INVALID_RECORD
+        assert client.produce(keyless).error_code == 0
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_turns_of_validating_keys_are_bounded(cluster: SimulatedBrokers, codec: int) -> None:
+    """The producer of a batch chooses its records: 50,000 of them took 140 ms in one turn, and one part of a request
+    may have 250 batches."""
+    client = with_compacted_topic(cluster)
+    longest = []
+    for count in (2000, 8000):
+        batch = produced([(b"k", b"")] * count, codec=codec)
+        data = [PartitionProduceData(number, batch) for number in (0, 1)]
+        client.session, calls = DecodingSession(), CallCounter()
+        with calls.counted():
+            client.send(
+                ProduceRequest(None, -1, 100, [TopicProduceData("compacted", partition_data=data)]), 12
+            )
+        assert len(client.session.held) == 1, "later requests of the connection wait"
+        while not client.responses:
+            with calls.counted():
+                cluster.heap.step(cluster.heap.now_ms + 1000)
+        results = client.responses[0].responses[0].partition_responses
+        assert [each.error_code for each in results] == [0, 0]
+        longest.append(calls.longest)
+    assert longest[1] <= 1.2 * longest[0]
+
+
+def test_received_batches_count_until_their_keys_are_valid(cluster: SimulatedBrokers) -> None:
+    client = with_compacted_topic(cluster)
+    batch = produced([(b"k", b"")] * 8000)
+    topics = [TopicProduceData("compacted", partition_data=[PartitionProduceData(0, batch)])]
+    request: Request[Message] = Request(
+        ApiKey.PRODUCE, 12, 7, "test", ProduceRequest(None, 1, 100, topics), b"the received frame", 0
+    )
+    route = next(each for each in cluster.routes(1) if each.api_key == ApiKey.PRODUCE)
+    route.handler(client.session, request)
+    assert request.frame
+    cluster.run_until(lambda: bool(client.responses))
+    assert not request.frame
+
+
+def test_broker_may_lose_leadership_while_it_validates_keys(cluster: SimulatedBrokers) -> None:
+    client = with_compacted_topic(cluster)
+    client.send(produce_request(produced([(b"k", b"")] * 8000), topic="compacted"), 12)
+    hosted = cluster.hosted(1, "compacted")
+    assert hosted is not None
+    hosted.replica.resign()
+    cluster.run_until(lambda: bool(client.responses))
+    (result,) = client.responses[0].responses[0].partition_responses
+    assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -65,7 +65,7 @@ def test_producers_of_a_partition(cluster: SimulatedBrokers) -> None:
     cluster.await_leader("events")
     client = Client(cluster)
     client.produce(produced([(b"k", b"v")] * 3, producer_id=5, producer_epoch=2, sequence=0))
-    client.produce(produced(producer_id=6, producer_epoch=0, sequence=0, transactional=True))
+    client.append_verified(produced(producer_id=6, producer_epoch=0, sequence=0, transactional=True))
     found, unknown = (
         client.call(DescribeProducersRequest([TopicRequest("events", [0, 9])])).topics[0].partitions
     )

@@ -256,6 +256,37 @@ def test_batch_outside_of_the_transaction_is_refused(client: Client) -> None:
     assert [produce(client, producer, sequence, 11) for sequence in (0, 1)] == [0, 0]
 
 
+@pytest.mark.parametrize(
+    ("transactional_id", "error"),
+    [(None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("", ErrorCode.INVALID_PRODUCER_ID_MAPPING)],
+)
+def test_transactional_batch_needs_a_transactional_id(
+    client: Client, transactional_id: str | None, error: ErrorCode
+) -> None:
+    """Otherwise it began a transaction that no coordinator ends, and consumers of committed records waited."""
+    producer = init(client)
+    records = produced(producer_id=producer.producer_id, producer_epoch=0, sequence=0, transactional=True)
+    topics = [TopicProduceData("topic", partition_data=[PartitionProduceData(0, records)])]
+    response = client.call(ProduceRequest(transactional_id, -1, 1_000, topics), 11)
+    assert response.responses[0].partition_responses[0].error_code == error
+
+
+def test_clients_cannot_add_internal_topics(client: Client) -> None:
+    producer = init(client)
+    topics = [AddPartitionsToTxnTopic(name, [0]) for name in ("topic", "__consumer_offsets")]
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="t",
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.producer_epoch,
+        v3_and_below_topics=topics,
+    )
+    results = client.call(request, 3).results_by_topic_v3_and_below
+    assert [(each.name, each.results_by_partition[0].partition_error_code) for each in results] == [
+        ("topic", ErrorCode.OPERATION_NOT_ATTEMPTED),
+        ("__consumer_offsets", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ]
+
+
 def test_leader_adds_the_partition_of_a_client_of_version_2(client: Client) -> None:
     producer = init(client)
     assert [produce(client, producer, sequence, 12) for sequence in (0, 1)] == [0, 0]

@@ -5,10 +5,16 @@ from __future__ import annotations
 import tracemalloc
 from base64 import b64decode
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 
-from quorumd.broker.log.decompression import ELEMENTS_PER_STEP, decompress_lz4, decompress_snappy
+from quorumd.broker.log.decompression import (
+    BYTES_PER_ELEMENT,
+    ELEMENTS_PER_STEP,
+    decompress_lz4,
+    decompress_snappy,
+)
 from quorumd.broker.log.records import record_spans
 from quorumd.errors import MalformedMessage
 from tests.support.protocol.steps import run_steps
@@ -100,6 +106,47 @@ def test_long_blocks_are_decoded_in_steps() -> None:
         assert taken >= 9
         assert found is not None
         assert set(found) == set(b"a")
+
+
+def test_long_copy_is_decoded_in_steps() -> None:
+    length = 15 + 255 * 300 + 7 + 4
+    block = bytes([1 << 4 | 15]) + b"a" + bytes([1, 0]) + b"\xff" * 300 + b"\x07" + bytes([1 << 4]) + b"b"
+    frame = lz4_frame(lz4_block(block))
+    assert decoded(decompress_lz4(frame, LIMIT)) == b"a" * (1 + length) + b"b"
+    longer = bytes([1 << 4 | 15]) + b"a" + bytes([1, 0]) + b"\xff" * 4000 + b"\x00"
+    steps, found = run_steps(decompress_lz4(lz4_frame(lz4_block(longer)), 2 * LIMIT))
+    assert found == b"a" * (1 + 15 + 255 * 4000 + 4)
+    assert steps >= len(found) // BYTES_PER_ELEMENT // ELEMENTS_PER_STEP
+
+
+def test_empty_blocks_are_decoded_in_steps() -> None:
+    """A megabyte may have 200,000 of them, which took a fifth of a second in one step."""
+    count = 50
+    framed = b"\x82SNAPPY\x00" + bytes([0, 0, 0, 1, 0, 0, 0, 1]) + bytes([0, 0, 0, 1, 0]) * count
+    for steps in (
+        decompress_lz4(lz4_frame(*[lz4_block(b"\x00")] * count), LIMIT),
+        decompress_lz4(lz4_frame(*[lz4_block(b"", True)] * count), LIMIT),
+        decompress_snappy(framed, LIMIT),
+    ):
+        assert run_steps(steps) == (count, b"")
+
+
+class CountedReads(bytes):
+    """Bytes that count how often one of them is read."""
+
+    count = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        self.count += isinstance(index, int)
+        return super().__getitem__(index)
+
+
+def test_length_of_a_snappy_block_is_bounded() -> None:
+    """A length of 100 kB took 0.7 s in one step, and one of a megabyte a hundred times as long."""
+    data = CountedReads(b"\xff" * 1000 + b"\x01")
+    with pytest.raises(MalformedMessage):
+        decoded(decompress_snappy(data, LIMIT))
+    assert data.count == 5
 
 
 def test_damage_is_reported() -> None:

@@ -9,7 +9,8 @@ import pytest
 from quorumd.broker.log import PartitionLogSettings, timestamps
 from quorumd.broker.log.appended import Appended
 from quorumd.broker.log.partition_log import PartitionLog
-from quorumd.broker.log.timestamps import RECORDS_PER_STEP, TimestampOffset
+from quorumd.broker.log.record_stream import RECORDS_PER_STEP
+from quorumd.broker.log.timestamps import TimestampOffset
 from quorumd.errors import CorruptLog, DiskFull, ErrorCode, FlushFailed, RequestError
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.atomic_file import read_whole
@@ -244,8 +245,10 @@ def test_batch_that_is_huge_when_decompressed_counts_as_its_first_record(
     """A megabyte of gzip can become a gigabyte."""
     monkeypatch.setattr(timestamps, "MAX_BYTES", 100_000)
     log = opened(disk, directory)
-    append(log, produced([(None, b""), (None, bytes(100_000))], timestamps=[5, 9], codec=1))
-    assert run_steps(log.offset_of_timestamp(9, 2))[1] == TimestampOffset(9, 0, 0)
+    content = [(None, b""), (None, bytes(200_000)), (None, b"")]
+    append(log, produced(content, timestamps=[5, 7, 9], codec=1))
+    assert run_steps(log.offset_of_timestamp(7, 3))[1] == TimestampOffset(7, 1, 0)
+    assert run_steps(log.offset_of_timestamp(9, 3))[1] == TimestampOffset(9, 0, 0)
     assert run_steps(log.max_timestamp())[1] == TimestampOffset(9, 0, 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import deque
 
 import crc32c
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from quorumd.broker.log import PartitionLogSettings, validation
 from quorumd.broker.log.producer_state import ProducerStates
 from quorumd.broker.log.transaction_marker import TransactionMarker, encode_marker
-from quorumd.broker.log.validation import Origin, validate_produced
+from quorumd.broker.log.validation import Origin, requires_keys, validate_keys, validate_produced
 from quorumd.errors import ErrorCode, RequestError
 from quorumd.protocol.batch_header import LOG_APPEND_TIME_BIT, encode_header, read_header
 from tests.support.log.data_batches import produced
@@ -52,6 +53,20 @@ def test_every_offset_has_a_record() -> None:
     struct.pack_into(">i", data, 23, 5)
     struct.pack_into(">I", data, 17, crc32c.crc32c(bytes(data[21:])))
     assert refused(bytes(data)) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(("codec", "most"), [(0, 1), (1, 1_474), (2, 45), (3, 365), (4, 57_142)])
+def test_number_of_records_is_plausible(codec: int, most: int) -> None:
+    """A batch of a few bytes with two billion records, each with an offset, took a whole segment."""
+    header = read_header(produced([(None, None)]))
+    header.attributes = codec
+    for count, is_refused in ((most, False), (most + 1, True), (2**31 - 1, True)):
+        header.count = header.end_offset = count
+        data = encode_header(header, bytes(10))
+        if is_refused:
+            assert refused(data) is ErrorCode.INVALID_RECORD
+        else:
+            assert validate_produced(data, PartitionLogSettings(), NOW, Origin.CLIENT).count == count
 
 
 def test_one_batch_per_partition() -> None:
@@ -100,31 +115,47 @@ def test_timestamps() -> None:
     assert validate_produced(produced(timestamps=[NOW + 11]), settings, NOW, Origin.CLIENT).count == 1
 
 
+COMPACTED = PartitionLogSettings(cleanup_policy=("compact",))
+
+
+def refused_for_its_keys(records: bytes) -> ErrorCode:
+    with pytest.raises(RequestError) as caught:
+        deque(validate_keys(records, COMPACTED, NOW), maxlen=0)
+    return caught.value.error
+
+
 @pytest.mark.parametrize("codec", [0, 1])
 def test_compacted_topics_require_keys(codec: int) -> None:
-    settings = PartitionLogSettings(cleanup_policy=("compact",))
-    records = [(b"k", b"v"), (None, b"v")]
-    assert validate_produced(produced(records[:1], codec=codec), settings, NOW, Origin.CLIENT).count == 1
-    assert refused(produced(records, codec=codec), settings) is ErrorCode.INVALID_RECORD
-    assert validate_produced(produced(records), PartitionLogSettings(), NOW, Origin.CLIENT).count == 2
+    records = [(b"k", b"v")] * 100
+    assert len(list(validate_keys(produced(records, codec=codec), COMPACTED, NOW))) == 3 + codec
+    assert requires_keys(produced(records, codec=codec), COMPACTED)
+    assert not requires_keys(produced(records, codec=codec), PartitionLogSettings())
+    without_key = produced([*records, (None, b"v")], codec=codec)
+    assert refused_for_its_keys(without_key) is ErrorCode.INVALID_RECORD
+    assert refused_for_its_keys(with_byte(without_key, len(without_key) - 1, 7)) is ErrorCode.CORRUPT_MESSAGE
+    garbage = encode_header(read_header(produced(codec=codec)), b"garbage")
+    assert refused_for_its_keys(garbage) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", [2, 3, 4])
+def test_keys_are_not_read_where_that_is_slow(codec: int) -> None:
+    assert not requires_keys(produced_with_attributes(codec), COMPACTED)
+    assert not requires_keys(b"short", COMPACTED)
 
 
 @pytest.mark.parametrize("codec", [0, 1])
 def test_batch_with_too_many_keys_is_refused(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "MAX_RECORDS_WITH_KEYS", 2)
-    settings = PartitionLogSettings(cleanup_policy=("compact",))
     allowed, refusing = ([(b"k", b"v")] * count for count in (2, 3))
-    assert validate_produced(produced(allowed, codec=codec), settings, NOW, Origin.CLIENT).count == 2
-    assert refused(produced(refusing, codec=codec), settings) is ErrorCode.INVALID_RECORD
-    assert validate_produced(produced(refusing), PartitionLogSettings(), NOW, Origin.CLIENT).count == 3
+    deque(validate_keys(produced(allowed, codec=codec), COMPACTED, NOW), maxlen=0)
+    assert refused_for_its_keys(produced(refusing, codec=codec)) is ErrorCode.INVALID_RECORD
 
 
 def test_batch_of_a_compacted_topic_that_is_huge_when_decompressed_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(validation, "MAX_BYTES_WITH_KEYS", 100_000)
-    data = produced([(b"k", bytes(100_000))], codec=1)
-    assert refused(data, PartitionLogSettings(cleanup_policy=("compact",))) is ErrorCode.INVALID_RECORD
+    assert refused_for_its_keys(produced([(b"k", bytes(100_000))], codec=1)) is ErrorCode.INVALID_RECORD
 
 
 def states_after(*batches: bytes) -> ProducerStates:
