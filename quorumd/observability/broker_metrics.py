@@ -132,4 +132,10 @@ BROKER_METRICS: Final[tuple[NodeMetric, ...]] = (
         _value(lambda statistics: statistics.messages_in),
         kip=("MessagesInPerSec",),
     ),
+    NodeMetric(
+        "quorumd_broker_compaction_unread_batches",
+        "counter",
+        "Batches that compactions kept unchanged because their records could not be read.",
+        _value(lambda statistics: statistics.unread_batches),
+    ),
 )

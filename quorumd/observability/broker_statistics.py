@@ -34,6 +34,7 @@ class BrokerStatistics(NamedTuple):
     under_min_isr: int
     messages_in: int
     log_directories: tuple[LogDirectoryStatistics, ...] = ()
+    unread_batches: int = 0
 
 
 def is_under_replicated(hosted: HostedPartition) -> bool:
@@ -66,6 +67,7 @@ def collect_broker_statistics(node: Node) -> BrokerStatistics | None:
         under_min_isr,
         node.broker.counters.messages_in,
         collect_log_directory_statistics(broker.partitions),
+        broker.housekeeping.cleaner.unread_batches,
     )
 
 

@@ -17,6 +17,7 @@ from quorumd.broker.log.compaction import (
 )
 from quorumd.broker.log.compaction_files import remove_cleaned
 from quorumd.broker.log.offset_checkpoint import CLEANER_OFFSETS, LOG_START_OFFSETS
+from quorumd.broker.log.records import MAX_DECOMPRESSED_BYTES, MAX_RECORDS
 from quorumd.broker.log.validation import COMPACT
 from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.broker.partitions.partitions import Partitions
@@ -36,6 +37,8 @@ class Cleaner:
         self._disk = disk
         self._partitions = partitions
         self._save_checkpoint = save_checkpoint
+        self.unread_batches = 0
+        """The number of batches that compactions kept unchanged; see `BatchFilter.unread`."""
         self._retention_queue: deque[HostedPartition] = deque()
         self._is_compacting = False
 
@@ -111,4 +114,11 @@ class Cleaner:
             self._partitions.handle_log_error(hosted, fault)
             return
         logger.info("%s: compaction up to offset %d freed %d bytes", hosted.name, outcome.end_offset, freed)
+        if outcome.unread:
+            self.unread_batches += outcome.unread
+            logger.warning(
+                "%s: compaction kept %d batches and the tombstones after them unchanged: they are compressed with "
+                "zstd, malformed, larger than %d MiB when decompressed, or have more than %d records",
+                hosted.name, outcome.unread, MAX_DECOMPRESSED_BYTES // 1024**2, MAX_RECORDS,
+            )  # fmt: skip
         self._save_checkpoint(CLEANER_OFFSETS)

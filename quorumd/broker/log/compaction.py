@@ -8,8 +8,8 @@ Sealed and flushed segments below the last stable offset are compacted. Offsets 
 its offset range, sequence numbers and leader epoch, and has fewer records. Tombstones, and markers of transactions
 without records, get a delete horizon when they are first compacted, and are removed once it has passed. The last
 batch of each active producer is kept, if necessary without records, because recovery after an unclean shutdown reads
-the last sequence number from it. Batches that cannot be decoded (see `.records`) are kept unchanged; batches of a
-codec without an encoder are rewritten uncompressed.
+the last sequence number from it. Batches of a codec without an encoder are rewritten with gzip. Batches that cannot
+be read (see `.records`) are kept unchanged, and so are tombstones after them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from quorumd.broker.log.data_segment import (
 )
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.producer_state import AbortedTransaction
-from quorumd.broker.log.records import decompressed, record_spans
+from quorumd.broker.log.records import all_records
 from quorumd.broker.log.transaction_index import SUFFIX as TRANSACTION_SUFFIX
 from quorumd.broker.log.transaction_index import encode_entries
 from quorumd.broker.log.validation import COMPACT
@@ -40,7 +40,7 @@ from quorumd.protocol.batch_header import BatchHeader, read_header
 from quorumd.protocol.batch_scan import Ascending
 
 MAX_KEYS = 2_000_000
-"""Once the offset map has this many keys, no further segment is read; the next compaction continues there."""
+"""Once the offset map has this many keys, no further batch is read; the next compaction continues there."""
 _WRITE_BYTES = 1024 * 1024
 
 
@@ -81,13 +81,15 @@ class CompactionResult(NamedTuple):
 
     replacements: tuple[Replacement, ...]
     end_offset: int
+    unread: int = 0
+    """See `BatchFilter.unread`."""
 
 
 def dirty_ratio(log: PartitionLog) -> float:
     """The fraction of bytes in sealed segments that are not yet compacted."""
     sealed = log.segments()[:-1]
     total = sum([segment.size for segment in sealed])
-    dirty = sum([segment.size for segment in sealed if segment.base_offset >= log.first_dirty_offset])
+    dirty = sum([segment.size for segment in sealed if segment.end_offset > log.first_dirty_offset])
     return dirty / total if total else 0.0
 
 
@@ -97,7 +99,7 @@ def plan_compaction(log: PartitionLog, wall_ms: int, high_watermark: int) -> Com
     if COMPACT not in settings.cleanup_policy:
         return None
     sources = _cleanable(log, wall_ms, high_watermark)
-    dirty = [source for source in sources if source.base_offset >= log.first_dirty_offset]
+    dirty = [source for source in sources if source.end_offset > log.first_dirty_offset]
     total = sum([source.size for source in sources])
     if not dirty or not total:
         return None
@@ -141,9 +143,11 @@ def _cleanable(log: PartitionLog, wall_ms: int, high_watermark: int) -> list[Sou
 def compact(disk: Disk, job: CompactionJob) -> CompactionResult:
     """Write the compacted segments. Blocks, possibly for minutes. Raises CorruptLog, OSError."""
     offsets, end_offset = _build_offset_map(disk, job)
-    sources = [source for source in job.sources if source.end_offset <= end_offset]
+    sources = [source for source in job.sources if source.base_offset < end_offset]
     transactions = TransactionFilter(job.aborted)
-    batches = BatchFilter(offsets, job.last_records, job.high_watermark, job.wall_ms, job.delete_retention_ms)
+    batches = BatchFilter(
+        offsets, end_offset, job.last_records, job.high_watermark, job.wall_ms, job.delete_retention_ms
+    )
     replacements = []
     while sources:
         group = [sources.pop(0)]
@@ -157,32 +161,37 @@ def compact(disk: Disk, job: CompactionJob) -> CompactionResult:
             group.append(sources.pop(0))
         if _Writer(disk, job, group).write(batches, transactions):
             replacements.append(Replacement(group[0].base_offset, group[-1].end_offset))
-    return CompactionResult(tuple(replacements), end_offset)
+    return CompactionResult(tuple(replacements), end_offset, batches.unread)
 
 
 def _build_offset_map(disk: Disk, job: CompactionJob) -> tuple[dict[bytes, int], int]:
-    """The offset map, from each key of the dirty segments to its last offset, and the end of the segments read."""
+    """The offset map, from each key of the dirty batches to its last offset, and the end of the batches read."""
     offsets: dict[bytes, int] = {}
     transactions = TransactionFilter(
         [entry for entry in job.aborted if entry.last_offset >= job.first_dirty_offset]
     )
     end_offset = job.sources[0].base_offset
     for source in job.sources:
-        if len(offsets) >= MAX_KEYS:
-            break
+        if source.end_offset > job.first_dirty_offset:
+            for data, batch in _batches(disk, job.directory, source):
+                if len(offsets) >= MAX_KEYS:
+                    return offsets, end_offset
+                is_obsolete = transactions.is_obsolete(data, batch)
+                if not (is_obsolete or batch.is_control) and batch.end_offset > job.first_dirty_offset:
+                    _add_keys(offsets, data, batch)
+                end_offset = batch.end_offset
         end_offset = source.end_offset
-        if source.base_offset < job.first_dirty_offset:
-            continue
-        for data, batch in _batches(disk, job.directory, source):
-            if transactions.is_obsolete(data, batch) or batch.is_control:
-                continue
-            payload = decompressed(data, batch)
-            if payload is not None:
-                for span in record_spans(payload, batch.count):
-                    if span.key_start >= 0:
-                        key = map_key(payload[span.key_start : span.key_end])
-                        offsets[key] = batch.base_offset + span.offset_delta
     return offsets, end_offset
+
+
+def _add_keys(offsets: dict[bytes, int], data: bytes, batch: BatchHeader) -> None:
+    found = all_records(data, batch)
+    if found is not None:
+        payload, spans = found
+        for span in spans:
+            if span.key_start >= 0:
+                key = map_key(payload[span.key_start : span.key_end])
+                offsets[key] = batch.base_offset + span.offset_delta
 
 
 def _batches(disk: Disk, directory: str, source: Source) -> Iterator[tuple[bytes, BatchHeader]]:

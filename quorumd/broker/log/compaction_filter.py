@@ -8,10 +8,10 @@ from hashlib import blake2b
 from quorumd.broker.log.producer_state import AbortedTransaction
 from quorumd.broker.log.records import (
     ENCODABLE,
+    GZIP,
     RecordSpan,
+    all_records,
     compressed,
-    decompressed,
-    record_spans,
     with_timestamp_delta,
 )
 from quorumd.broker.log.transaction_marker import read_marker
@@ -71,25 +71,32 @@ def _first_offset(entry: AbortedTransaction) -> int:
 
 
 class BatchFilter:
-    """Compacts single batches. `offsets` is the offset map, keyed by `map_key`."""
+    """Compacts the batches of a log in order. `offsets` is the offset map, keyed by `map_key`, and `end_offset` the
+    end of the batches that it covers; later ones are kept."""
 
     def __init__(
         self,
         offsets: Mapping[bytes, int],
+        end_offset: int,
         last_records: LastRecords,
         high_watermark: int,
         wall_ms: int,
         delete_retention_ms: int,
     ) -> None:
+        self.unread = 0
+        """The number of batches that are kept unchanged because their records cannot be read (`all_records`)."""
         self._offsets = offsets
+        self._end_offset = end_offset
         self._last_records = last_records
         self._high_watermark = high_watermark
         self._wall_ms = wall_ms
         self._delete_retention_ms = delete_retention_ms
 
     def compacted(self, data: bytes, batch: BatchHeader, is_obsolete: bool) -> bytes:
-        """The encoded batch that remains, b"" if it is removed. Raises MalformedMessage."""
+        """The encoded batch that remains, b"" if it is removed. Raises MalformedMessage for a malformed marker."""
         original = data[batch.position : batch.position + batch.size]
+        if batch.base_offset >= self._end_offset:
+            return original
         horizon_ms = batch.delete_horizon_ms
         has_passed = horizon_ms != NO_TIMESTAMP and horizon_ms <= self._wall_ms
         if batch.is_control:
@@ -98,35 +105,41 @@ class BatchFilter:
             if batch.count and not has_passed:
                 return self._with_horizon(original, batch)
             return self._emptied(batch)
-        payload = None if is_obsolete else decompressed(data, batch)
-        if payload is None:
-            return self._emptied(batch) if is_obsolete else original
-        spans = list(record_spans(payload, batch.count))
-        kept = [span for span in spans if self._is_kept(payload, batch, span, has_passed)]
+        if is_obsolete:
+            return self._emptied(batch)
+        found = all_records(data, batch)
+        if found is None:
+            self.unread += 1
+            return original
+        payload, spans = found
+        # A batch that cannot be read may have an earlier value of the key.
+        removes_tombstones = has_passed and not self.unread
+        kept = [span for span in spans if self._is_kept(payload, batch, span, removes_tombstones)]
         if not kept:
             return self._emptied(batch)
         has_tombstones = any(span.value_start < 0 for span in kept)
         if has_tombstones and horizon_ms == NO_TIMESTAMP:
-            return self._rewritten(payload, batch, kept, self._wall_ms + self._delete_retention_ms)
+            return self._rewritten(payload, kept, batch, self._wall_ms + self._delete_retention_ms)
         if len(kept) == len(spans):
             return original
-        return self._rewritten(payload, batch, kept, NO_TIMESTAMP)
+        return self._rewritten(payload, kept, batch, NO_TIMESTAMP)
 
-    def _is_kept(self, payload: bytes, batch: BatchHeader, span: RecordSpan, has_passed: bool) -> bool:
-        if span.key_start < 0 or (span.value_start < 0 and has_passed):
+    def _is_kept(
+        self, payload: bytes, batch: BatchHeader, span: RecordSpan, removes_tombstones: bool
+    ) -> bool:
+        if span.key_start < 0 or (span.value_start < 0 and removes_tombstones):
             return False
         key = map_key(payload[span.key_start : span.key_end])
         return batch.base_offset + span.offset_delta >= self._offsets.get(key, -1)
 
     def _with_horizon(self, original: bytes, batch: BatchHeader) -> bytes:
-        payload = decompressed(original, _standalone(batch))
-        if payload is None:
+        found = all_records(original, _standalone(batch))
+        if found is None:
             return original
-        spans = list(record_spans(payload, batch.count))
-        return self._rewritten(payload, batch, spans, self._wall_ms + self._delete_retention_ms)
+        return self._rewritten(*found, batch, self._wall_ms + self._delete_retention_ms)
 
     def _rewritten(
-        self, payload: bytes, batch: BatchHeader, kept: Sequence[RecordSpan], horizon_ms: int
+        self, payload: bytes, kept: Sequence[RecordSpan], batch: BatchHeader, horizon_ms: int
     ) -> bytes:
         """The batch with the `kept` records. `horizon_ms` is its new delete horizon, which is stored as its base
         timestamp; NO_TIMESTAMP leaves the base timestamp unchanged."""
@@ -142,7 +155,7 @@ class BatchFilter:
             changed.attributes |= DELETE_HORIZON_BIT
             parts = [with_timestamp_delta(payload, span, span.timestamp_delta + shift) for span in kept]
         if batch.codec not in ENCODABLE:
-            changed.attributes &= ~COMPRESSION_MASK
+            changed.attributes = changed.attributes & ~COMPRESSION_MASK | GZIP
         return encode_header(changed, compressed(b"".join(parts), changed.codec))
 
     def _emptied(self, batch: BatchHeader) -> bytes:

@@ -314,7 +314,7 @@ def test_requests_and_errors_carry_names() -> None:
 
 
 def test_broker_metrics_are_reported_with_that_role_only() -> None:
-    figures = BrokerStatistics(3, 40, 20, 2, 1, 77)
+    figures = BrokerStatistics(3, 40, 20, 2, 1, 77, unread_batches=5)
     samples = scrape(make_node(), SampledState(broker=figures))
     assert samples["quorumd_broker_state", ()] == 3
     assert samples["quorumd_broker_partitions", ()] == 40
@@ -322,6 +322,7 @@ def test_broker_metrics_are_reported_with_that_role_only() -> None:
     assert samples["quorumd_broker_under_replicated_partitions", ()] == 2
     assert samples["quorumd_broker_under_min_isr_partitions", ()] == 1
     assert samples["quorumd_broker_messages_in_total", ()] == 77
+    assert samples["quorumd_broker_compaction_unread_batches_total", ()] == 5
     assert ("quorumd_broker_state", ()) not in scrape(make_node())
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from quorumd.broker.log import records
 from quorumd.broker.log.offset_checkpoint import CLEANER_OFFSETS, OffsetCheckpoint
 from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.errors import ErrorCode, StorageError
@@ -44,6 +45,19 @@ def test_compaction_keeps_the_last_record_of_each_key(cluster: SimulatedBrokers)
     assert hosted.log.first_dirty_offset == 4
     path = hosted.directory.path
     assert OffsetCheckpoint(cluster.brokers[1].disk, path, CLEANER_OFFSETS).load() == {("events", 0): 4}
+
+
+def test_batches_that_cannot_be_read_are_reported(
+    cluster: SimulatedBrokers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(records, "MAX_RECORDS", 0)
+    compacted(cluster)
+    cleaner = cluster.brokers[1].broker.housekeeping.cleaner
+    cluster.run_until(lambda: cleaner.unread_batches > 0)
+    assert cleaner.unread_batches == 4
+    (warning,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert "events-0" in warning
+    assert " 4 batches" in warning
 
 
 def test_failed_compaction_does_not_block_other_logs(

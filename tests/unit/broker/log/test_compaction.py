@@ -3,13 +3,14 @@ replaced (see also the state machine)."""
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from pickle import dumps, loads
 
 import pytest
 from crc32c import crc32c
 
-from quorumd.broker.log import PartitionLogSettings
+from quorumd.broker.log import PartitionLogSettings, compaction, records
 from quorumd.broker.log.compaction import (
     CompactionJob,
     compact,
@@ -22,7 +23,7 @@ from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.records import compressed, decompressed, encode_record, record_spans
 from quorumd.errors import CorruptLog
 from quorumd.ports import Disk
-from quorumd.protocol.batch_header import BatchHeader, read_header
+from quorumd.protocol.batch_header import BatchHeader, encode_header, read_header
 from quorumd.protocol.batch_scan import Ascending, scan
 from quorumd.runtime.disk import OsDisk
 from tests.support.log.data_batches import Record, produced
@@ -44,12 +45,12 @@ def opened(disk: Disk, directory: str, segment_bytes: int = 200) -> PartitionLog
     return PartitionLog.open(disk, f"{directory}/t-0", settings)[0]
 
 
-def append(log: PartitionLog, *records: Record, codec: int = 0) -> None:
-    log.append_as_leader(produced(records, codec=codec), 0, 0.0, NOW)
+def append(log: PartitionLog, *content: Record, codec: int = 0) -> None:
+    log.append_as_leader(produced(content, codec=codec), 0, 0.0, NOW)
 
 
-def transactional(log: PartitionLog, sequence: int, *records: Record, producer_id: int = 1) -> None:
-    data = produced(records, producer_id=producer_id, producer_epoch=0, sequence=sequence, transactional=True)
+def transactional(log: PartitionLog, sequence: int, *content: Record, producer_id: int = 1) -> None:
+    data = produced(content, producer_id=producer_id, producer_epoch=0, sequence=sequence, transactional=True)
     log.append_as_leader(data, 0, 0.0, NOW)
 
 
@@ -235,7 +236,8 @@ def test_opaque_batches_stay_whole(disk: Disk, directory: str) -> None:
     assert [batch.base_offset for batch, _ in batches_of(log)][:2] == [0, 1]
 
 
-def test_lz4_batch_is_rewritten_without_compression(disk: Disk, directory: str) -> None:
+def test_lz4_batch_is_rewritten_with_gzip(disk: Disk, directory: str) -> None:
+    """Not without compression: a batch of a megabyte would get 16."""
     log = opened(disk, directory)
     plain = produced([(b"a", b"1"), (b"b", b"1")])
     block = plain[61:]
@@ -246,7 +248,120 @@ def test_lz4_batch_is_rewritten_without_compression(disk: Disk, directory: str) 
     seal(log)
     run(disk, log)
     assert kept(log) == {1: (b"b", b"1"), 2: (b"a", b"2")}
-    assert batches_of(log)[0][0].codec == 0
+    assert batches_of(log)[0][0].codec == 1
+
+
+def bases(log: PartitionLog) -> list[int]:
+    return [batch.base_offset for batch, _ in batches_of(log)]
+
+
+def test_batches_of_any_client_do_not_stop_compaction(
+    disk: Disk, directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client may write malformed records with any codec whose keys are not checked. That stopped all compactions of
+    the log, and a batch of 7 kB that is 16 MiB when decompressed took 900 MiB."""
+    monkeypatch.setattr(records, "MAX_RECORDS", 3)
+    log = opened(disk, directory, segment_bytes=400)
+    header = read_header(produced([(b"a", b"0")]))
+    for codec in (0, 1, 2, 3):
+        header.attributes = codec
+        log.append_as_leader(encode_header(header, b"garbage"), 0, 0.0, NOW)
+    append(log, *[(b"a", b"0")] * 4)
+    append(log, *[(b"a", b"1")] * 3)
+    append(log, (b"a", b"2"))
+    seal(log)
+    job = plan_compaction(log, NOW, log.end_offset)
+    assert job is not None
+    result = compact(disk, job)
+    assert result.unread == 5
+    install_compaction(disk, log, job, result)
+    assert bases(log)[:6] == [0, 1, 2, 3, 4, 11]
+
+
+def test_large_batches_are_not_decompressed(
+    disk: Disk, directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = opened(disk, directory, segment_bytes=40_000)
+    for value in (bytes(4_000_000), b"1", b"2"):
+        append(log, (b"a", value), codec=1)
+    log.settings.segment_bytes = 200
+    seal(log)
+    monkeypatch.setattr(records, "MAX_DECOMPRESSED_BYTES", 1_000_000)
+    job = plan_compaction(log, NOW, log.end_offset)
+    assert job is not None
+    tracemalloc.start()
+    try:
+        assert compact(disk, job).unread == 1
+        assert tracemalloc.get_traced_memory()[1] < 2_500_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_tombstones_stay_while_an_earlier_batch_cannot_be_read(disk: Disk, directory: str) -> None:
+    """It may have a value of the same key, which would reappear."""
+    log = opened(disk, directory)
+    append(log, (b"b", b"1"))
+    append(log, (b"b", None))
+    data = bytearray(produced([(b"a", b"1")]))
+    data[22] = 4
+    log.append_as_leader(with_crc(bytes(data)), 0, 0.0, NOW)
+    append(log, (b"a", None))
+    for wall_ms in (NOW, NOW + RETENTION_MS):
+        seal(log)
+        run(disk, log, wall_ms)
+    assert bases(log)[:2] == [2, 3]
+
+
+def test_offset_map_is_bounded_within_a_segment(
+    disk: Disk, directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A segment of a gigabyte may have a hundred million keys."""
+    monkeypatch.setattr(compaction, "MAX_KEYS", 4)
+    log = opened(disk, directory, segment_bytes=100_000)
+    for value in (b"1", b"2"):
+        for index in range(10):
+            append(log, (b"key %d" % index, value), (b"key %d" % index, value + b"x"))
+    append(log, (b"key 3", None))
+    log.settings.segment_bytes = 200
+    seal(log)
+    ends, counts = [], []
+    while (job := plan_compaction(log, NOW, log.end_offset)) is not None:
+        result = compact(disk, job)
+        assert len(_map(disk, job)) <= 5
+        install_compaction(disk, log, job, result)
+        ends.append(log.first_dirty_offset)
+        counts.append(len(kept(log)))
+    assert ends[:3] == [8, 16, 24]
+    assert counts == sorted(counts, reverse=True)
+    expected: Kept = {21 + 2 * index: (b"key %d" % index, b"2x") for index in range(10) if index != 3}
+    assert kept(log) == {**expected, 40: (b"key 3", None)}
+
+
+def _map(disk: Disk, job: CompactionJob) -> dict[bytes, int]:
+    return compaction._build_offset_map(disk, job)[0]
+
+
+def test_transaction_beyond_the_offset_map(
+    disk: Disk, directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its batches stay until a later compaction gets there."""
+    monkeypatch.setattr(compaction, "MAX_KEYS", 2)
+    log = opened(disk, directory, segment_bytes=100_000)
+    append(log, (b"a", b"0"), (b"b", b"0"))
+    transactional(log, 0, (b"a", b"aborted"))
+    log.append_marker(1, 0, ABORT, 0, 0.0, NOW)
+    append(log, (b"a", b"1"))
+    transactional(log, 1, (b"z", b"last of the producer"))
+    log.append_marker(1, 0, COMMIT, 0, 0.0, NOW)
+    log.settings.segment_bytes = 200
+    seal(log)
+    run(disk, log)
+    assert log.first_dirty_offset == 2
+    assert bases(log)[:4] == [0, 2, 3, 4]
+    assert [entry[:3] for entry in log.aborted_transactions(0, 7)] == [(1, 2, 3)]
+    while run(disk, log) is not None:
+        pass
+    assert kept(log) == {1: (b"b", b"0"), 4: (b"a", b"1"), 5: (b"z", b"last of the producer")}
 
 
 def with_crc(data: bytes) -> bytes:
