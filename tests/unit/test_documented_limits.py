@@ -10,12 +10,18 @@ from quorumd.broker.api.fetch import MAX_FETCHED
 from quorumd.broker.api.fetch_sessions import MAX_SESSION_PARTITIONS
 from quorumd.broker.api.transactions import MAX_PARTITIONS_ADDED
 from quorumd.broker.coordinator.classic_rebalance import MAX_PENDING
+from quorumd.broker.coordinator.groups import GROUPS_PER_CHECK
 from quorumd.broker.coordinator.large_members import (
     LARGE_MEMBER_BYTES,
     MAX_LARGE_BYTES,
     MAX_MEMBER_BYTES,
     MAX_MEMBERS,
 )
+from quorumd.broker.coordinator.shards import EXPIRED_PER_SLICE
+from quorumd.broker.coordinator.transactions import CHANGED_AT_ONCE
+from quorumd.broker.log.compaction import MAX_KEYS as MAX_COMPACTED_KEYS
+from quorumd.broker.log.records import MAX_DECOMPRESSED_BYTES, MAX_RECORDS
+from quorumd.broker.log.validation import MAX_BYTES_WITH_KEYS, MAX_RECORDS_WITH_KEYS
 from quorumd.controller.config_requests import MAX_CONFIGS
 from quorumd.controller.delegation_tokens import MAX_RENEWERS
 from quorumd.controller.features import MAX_UPDATES
@@ -68,6 +74,11 @@ NUMERALS = {4: "four", 8: "eight"}
         f"may have {MAX_MEMBER_BYTES // MIB} MiB of protocols, a group {MAX_MEMBERS:,} members, and members with "
         f"more than {LARGE_MEMBER_BYTES // KIB} KiB may take {MAX_LARGE_BYTES // MIB} MiB in all",
         f"a partition of `__consumer_offsets` keeps the last {MAX_PENDING:,}",
+        f"Such a batch may have {MAX_RECORDS_WITH_KEYS:,} records and {MAX_BYTES_WITH_KEYS // MIB} MiB",
+        f"batches with more than {MAX_RECORDS:,} records or {MAX_DECOMPRESSED_BYTES // MIB} MiB when decompressed",
+        f"It reads at most {MAX_COMPACTED_KEYS:,} keys",
+        f"at most {GROUPS_PER_CHECK * EXPIRED_PER_SLICE} at a time",
+        f"at most {CHANGED_AT_ONCE * EXPIRED_PER_SLICE} at a time",
         f"All fetch sessions together may have {MAX_SESSION_PARTITIONS:,} partitions",
         f"A delegation token has at most {MAX_RENEWERS} renewers",
         f"unread responses may take {MAX_HELD_BYTES // MIB} MiB in all",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from functools import partial
 
 from quorumd.broker.api.context import BrokerApiContext
@@ -23,10 +23,8 @@ from quorumd.protocol.messages.describe_log_dirs_response import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from quorumd.protocol.response_task import begin_response
 from quorumd.protocol.routes import Route, Session
-
-_Described = tuple[str, DescribeLogDirsPartition]
-"""The name of a topic, and one of its partitions."""
 
 
 class LogDirApis:
@@ -42,31 +40,41 @@ class LogDirApis:
         )
 
     def describe_log_dirs(self, session: Session, request: Request[DescribeLogDirsRequest]) -> None:
-        """List the log directories with the sizes of the requested partitions, or of all if none are requested."""
-        topics = request.message.topics
-        wanted: set[tuple[str, int]] | None = None
-        if topics is not None:
-            wanted = {(topic.topic, number) for topic in topics for number in topic.partitions}
-        by_path: dict[str, list[_Described]] = {}
+        """List the log directories with the sizes of the requested partitions, or of all if none are requested, in
+        slices."""
+        begin_response(session, request, self._listed(request.message), self._context.begin)
+
+    def _listed(self, message: DescribeLogDirsRequest) -> Generator[None, None, DescribeLogDirsResponse]:
+        wanted: set[tuple[str, int]] = set()
+        for requested in message.topics or ():
+            for number in requested.partitions:
+                wanted.add((requested.topic, number))
+                yield
+        topics: dict[tuple[str, str], DescribeLogDirsTopic] = {}
+        by_path: dict[str, list[DescribeLogDirsTopic]] = {}
         for hosted in self._context.partitions.all():
-            if wanted is None or (hosted.topic, hosted.id.number) in wanted:
-                for directory, described in _described(hosted):
-                    by_path.setdefault(directory.path, []).append((hosted.topic, described))
+            yield
+            is_wanted = message.topics is None or (hosted.topic, hosted.id.number) in wanted
+            if not hosted.is_open or not is_wanted:
+                continue
+            for directory, described in _described(hosted):
+                topic = topics.get((directory.path, hosted.topic))
+                if topic is None:
+                    topic = topics[directory.path, hosted.topic] = DescribeLogDirsTopic(hosted.topic)
+                    by_path.setdefault(directory.path, []).append(topic)
+                topic.partitions.append(described)
         results = [
             self._result(directory, by_path.get(directory.path, []))
             for directory in self._context.partitions.directories.all
         ]
-        session.respond(request, DescribeLogDirsResponse(0, 0, results))
+        return DescribeLogDirsResponse(0, 0, results)
 
-    def _result(self, directory: LogDirectory, partitions: list[_Described]) -> DescribeLogDirsResult:
+    def _result(self, directory: LogDirectory, topics: list[DescribeLogDirsTopic]) -> DescribeLogDirsResult:
         if not directory.is_online:
             return DescribeLogDirsResult(int(ErrorCode.KAFKA_STORAGE_ERROR), directory.path)
-        topics: dict[str, DescribeLogDirsTopic] = {}
-        for name, described in sorted(partitions, key=lambda each: (each[0], each[1].partition_index)):
-            topics.setdefault(name, DescribeLogDirsTopic(name)).partitions.append(described)
         is_cordoned = directory.is_cordoned and self._context.metadata.has_cordons
         space = self._context.partitions.logs.space(directory)
-        return DescribeLogDirsResult(0, directory.path, list(topics.values()), *space, is_cordoned)
+        return DescribeLogDirsResult(0, directory.path, topics, *space, is_cordoned)
 
     def alter_replica_log_dirs(self, session: Session, request: Request[AlterReplicaLogDirsRequest]) -> None:
         """Move replicas to other log directories. A success means that the move will survive a restart."""

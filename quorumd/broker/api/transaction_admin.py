@@ -65,7 +65,7 @@ class TransactionAdminApis:
                 error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
                 continue
             now_ms = self._transactions.times().wall_ms
-            for transactional_id, known in sorted(shard.machine.transactions.items()):
+            for transactional_id, known in list(shard.machine.transactions.items()):
                 yield
                 duration_ms = now_ms - known.start_ms if known.start_ms >= 0 else -1
                 is_chosen = (

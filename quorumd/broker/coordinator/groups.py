@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from quorumd.broker.coordinator.classic_group import (
@@ -51,6 +53,8 @@ from quorumd.protocol.messages.group_metadata_value import GroupMetadataValue
 logger = logging.getLogger("quorumd.broker")
 
 EXPIRY: Final = DeadlineKey("expiry", "")
+GROUPS_PER_CHECK: Final = 16
+"""Groups whose offsets are checked for expiry per deadline, of which a slice handles `EXPIRED_PER_SLICE`."""
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 ErrorResponder = Callable[[ErrorCode], None]
@@ -93,6 +97,8 @@ class GroupCoordinator:
         self.offsets = OffsetStore()
         self._settings = settings
         self._deadlines: Deadlines[DeadlineKey] = Deadlines()
+        self._unchecked: deque[str] = deque()
+        """The groups whose offsets are still to be checked for expiry."""
         self._rebalances = ClassicRebalances(self.classic, settings, self._deadlines, self.outbox)
         self._sizes = MemberSizes(large_members, self._has_member)
         self._membership = ClassicMembership(
@@ -148,8 +154,12 @@ class GroupCoordinator:
         if key is None:
             return False
         if key == EXPIRY:
-            self._deadlines.set(EXPIRY, times.now_ms + self._settings.offsets_retention_check_interval_ms)
-            self.delete_expired(times)
+            if not self._unchecked:
+                self._unchecked.extend(self._ids())
+            for _ in range(min(GROUPS_PER_CHECK, len(self._unchecked))):
+                self._delete_expired(self._unchecked.popleft(), times)
+            delay_ms = 0 if self._unchecked else self._settings.offsets_retention_check_interval_ms
+            self._deadlines.set(EXPIRY, times.now_ms + delay_ms)
         elif key.kind in CONSUMER_DEADLINES:
             self._consumer_rebalances.expire(key, times)
         else:
@@ -311,24 +321,26 @@ class GroupCoordinator:
         """Delete the offsets of deleted topics in every group."""
         self._requests.delete_topics(topics)
 
-    def delete_expired(self, times: Times) -> None:
-        """Delete expired offsets, and empty groups without offsets."""
-        for group_id in sorted({*self.offsets.groups(), *self.classic, *self.consumers.groups}):
-            group = self.classic.get(group_id)
-            consumers = self.consumers.groups.get(group_id)
-            subscribed = group.subscribed_topics() if group is not None else frozenset()
-            if consumers is not None:
-                subscribed = consumers.subscribed_topics()
-            expired = self._requests.expired(group_id, group, subscribed, times)
-            if expired:
-                logger.info("group %s: %d offsets have expired", group_id, len(expired))
-                self._requests.delete_expired(group_id, expired)
-            is_empty = group is not None and group.state is GroupState.EMPTY and not group.pending
-            is_empty = is_empty or (consumers is not None and not consumers.members)
-            has_offsets = len(expired) < len(self.offsets.of_group(group_id))
-            has_offsets = has_offsets or self.offsets.has_pending(group_id)
-            if is_empty and not has_offsets:
-                self._delete_group(group_id, lambda error: None)
+    def _ids(self) -> Iterable[str]:
+        return dict.fromkeys(chain(self.offsets.groups(), self.classic, self.consumers.groups))
+
+    def _delete_expired(self, group_id: str, times: Times) -> None:
+        """Delete the expired offsets of a group, and the group if it is empty and has no offsets."""
+        group = self.classic.get(group_id)
+        consumers = self.consumers.groups.get(group_id)
+        subscribed = group.subscribed_topics() if group is not None else frozenset()
+        if consumers is not None:
+            subscribed = consumers.subscribed_topics()
+        expired = self._requests.expired(group_id, group, subscribed, times)
+        if expired:
+            logger.info("group %s: %d offsets have expired", group_id, len(expired))
+            self._requests.delete_expired(group_id, expired)
+        is_empty = group is not None and group.state is GroupState.EMPTY and not group.pending
+        is_empty = is_empty or (consumers is not None and not consumers.members)
+        has_offsets = len(expired) < len(self.offsets.of_group(group_id))
+        has_offsets = has_offsets or self.offsets.has_pending(group_id)
+        if is_empty and not has_offsets:
+            self._delete_group(group_id, lambda error: None)
 
     # Administration
 
@@ -342,8 +354,8 @@ class GroupCoordinator:
         return is_known or bool(self.offsets.of_group(group_id))
 
     def listings(self) -> Iterator[GroupListing | None]:
-        """Yield every group, sorted by id, and None for one that was deleted since the first was yielded."""
-        for group_id in sorted({*self.offsets.groups(), *self.classic, *self.consumers.groups}):
+        """Yield every group, and None for one that was deleted since the first was yielded."""
+        for group_id in self._ids():
             group = self.classic.get(group_id)
             consumers = self.consumers.groups.get(group_id)
             if consumers is not None:

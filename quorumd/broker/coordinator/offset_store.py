@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 
 from quorumd.broker.coordinator.records import NO_PRODUCER, CoordinatorRecord, LoadedMarker, LoadedRecord
@@ -70,9 +71,8 @@ class OffsetStore:
         self._pending: dict[int, dict[str, Offsets]] = {}
 
     def groups(self) -> list[str]:
-        """Return the groups with committed or pending offsets, sorted."""
-        pending = {group for groups in self._pending.values() for group in groups}
-        return sorted(pending.union(self._committed))
+        """Return the groups with committed or pending offsets."""
+        return list(dict.fromkeys(chain(self._committed, *self._pending.values())))
 
     def of_group(self, group: str) -> Offsets:
         """Return the committed offsets of a group; the caller must not modify them."""

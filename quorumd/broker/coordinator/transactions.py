@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from quorumd.broker.coordinator.classic_membership import append_error
@@ -30,6 +31,9 @@ logger = logging.getLogger("quorumd.broker")
 
 TIMEOUTS: Final = "timeouts"
 EXPIRY: Final = "expiry"
+VISITED_AT_ONCE: Final = 250
+CHANGED_AT_ONCE: Final = 16
+"""Transactional ids that are visited and changed per deadline, of which a slice handles `EXPIRED_PER_SLICE`."""
 
 
 class ProducerResult(NamedTuple):
@@ -59,6 +63,10 @@ class TransactionCoordinator:
         self._send_markers = send_markers
         self._changing: set[str] = set()
         self._deadlines: Deadlines[str] = Deadlines()
+        self._unvisited: dict[str, deque[str]] = {}
+        """By kind of deadline, the transactional ids that are still to be visited."""
+        self._ending: list[str] = []
+        """The ending transactions among those that were visited for timeouts."""
 
     # Loading and unloading
 
@@ -79,19 +87,19 @@ class TransactionCoordinator:
         """Set the first deadlines, and resume transactions that were ending."""
         self._deadlines.set(TIMEOUTS, times.now_ms + self._settings.abort_timed_out_interval_ms)
         self._deadlines.set(EXPIRY, times.now_ms + self._settings.remove_expired_interval_ms)
-        self._resend_markers()
+        self._resend_markers([each for each, known in self.transactions.items() if known.state in ENDING])
 
-    def _resend_markers(self) -> None:
-        """Send the markers of every ending transaction, once the decision is committed."""
+    def _resend_markers(self, transactional_ids: Sequence[str]) -> None:
+        """Send the markers of ending transactions, once the decision is committed."""
 
         def completed(error: ErrorCode, times: Times) -> None:
             del times
-            if error is ErrorCode.NONE:
-                for transactional_id, transaction in list(self.transactions.items()):
-                    if transaction.state in ENDING:
-                        self._send_markers(transactional_id, transaction)
+            for transactional_id in transactional_ids if error is ErrorCode.NONE else ():
+                known = self.transactions.get(transactional_id)
+                if known is not None and known.state in ENDING:
+                    self._send_markers(transactional_id, known)
 
-        if any(transaction.state in ENDING for transaction in self.transactions.values()):
+        if transactional_ids:
             self.outbox.add(Write([], completed=completed))
 
     def unload(self) -> None:
@@ -106,28 +114,51 @@ class TransactionCoordinator:
         key = self._deadlines.pop_due(times.now_ms)
         if key is None:
             return False
-        if key == TIMEOUTS:
-            self._deadlines.set(TIMEOUTS, times.now_ms + self._settings.abort_timed_out_interval_ms)
-            self._abort_timed_out(times)
-            self._resend_markers()
-            return True
-        self._deadlines.set(EXPIRY, times.now_ms + self._settings.remove_expired_interval_ms)
-        for transactional_id, known in list(self.transactions.items()):
-            is_idle = known.state is TransactionState.EMPTY or known.state in ENDED
-            if is_idle and known.update_ms + self._settings.id_expiration_ms <= times.wall_ms:
-                self._forget(transactional_id)
+        settings = self._settings
+        if key == EXPIRY:
+            self._visit(key, self._remove_if_expired, settings.remove_expired_interval_ms, times)
+        elif self._visit(key, self._abort_if_timed_out, settings.abort_timed_out_interval_ms, times):
+            ending, self._ending = self._ending, []
+            self._resend_markers(ending)
         return True
 
-    def _abort_timed_out(self, times: Times) -> None:
-        for transactional_id, known in list(self.transactions.items()):
-            if known.state is not TransactionState.ONGOING:
-                continue
-            if known.start_ms > times.wall_ms:
-                # Started by the clock of another coordinator, or before this clock was set back.
-                self.transactions[transactional_id] = known._replace(start_ms=times.wall_ms)
-            elif known.start_ms + known.timeout_ms < times.wall_ms:
-                logger.info("transactional id %s: the transaction has timed out", transactional_id)
-                self._fence(transactional_id, known, times)
+    def _visit(
+        self, key: str, visit: Callable[[str, Transaction, Times], bool], interval_ms: float, times: Times
+    ) -> bool:
+        """Visit the next transactional ids, of which `visit` may change a few; the others follow at the next
+        deadline, which is due at once. Returns whether these were the last ones."""
+        unvisited = self._unvisited.setdefault(key, deque())
+        if not unvisited:
+            unvisited.extend(self.transactions)
+        visited = changed = 0
+        while unvisited and visited < VISITED_AT_ONCE and changed < CHANGED_AT_ONCE:
+            visited += 1
+            transactional_id = unvisited.popleft()
+            known = self.transactions.get(transactional_id)
+            changed += known is not None and visit(transactional_id, known, times)
+        self._deadlines.set(key, times.now_ms + (0 if unvisited else interval_ms))
+        return not unvisited
+
+    def _remove_if_expired(self, transactional_id: str, known: Transaction, times: Times) -> bool:
+        is_idle = known.state is TransactionState.EMPTY or known.state in ENDED
+        if not is_idle or known.update_ms + self._settings.id_expiration_ms > times.wall_ms:
+            return False
+        self._forget(transactional_id)
+        return True
+
+    def _abort_if_timed_out(self, transactional_id: str, known: Transaction, times: Times) -> bool:
+        if known.state in ENDING:
+            self._ending.append(transactional_id)
+        if known.state is not TransactionState.ONGOING:
+            return False
+        if known.start_ms > times.wall_ms:
+            # Started by the clock of another coordinator, or before this clock was set back.
+            self.transactions[transactional_id] = known._replace(start_ms=times.wall_ms)
+        elif known.start_ms + known.timeout_ms < times.wall_ms:
+            logger.info("transactional id %s: the transaction has timed out", transactional_id)
+            self._fence(transactional_id, known, times)
+            return True
+        return False
 
     # InitProducerId
 

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from copy import copy
+
 import pytest
 
 from quorumd.broker.log_management.directories import DirectorySpace
+from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.alter_replica_log_dirs_request import (
@@ -13,6 +16,8 @@ from quorumd.protocol.messages.alter_replica_log_dirs_request import (
 from quorumd.protocol.messages.describe_log_dirs_request import DescribableLogDirTopic, DescribeLogDirsRequest
 from tests.support.broker.api_clients import Client
 from tests.support.broker.simulated_brokers import SimulatedBrokers
+from tests.support.call_counter import CallCounter
+from tests.support.node.recording_session import DecodingSession
 
 
 @pytest.fixture
@@ -108,3 +113,36 @@ def test_response_waits_for_every_future_directory(cluster: SimulatedBrokers) ->
 
 def test_request_without_partitions_gets_a_response(cluster: SimulatedBrokers) -> None:
     assert Client(cluster).call(AlterReplicaLogDirsRequest([])).results == []
+
+
+@pytest.mark.parametrize("is_of_all", [True, False])
+def test_turns_of_a_description_are_bounded(is_of_all: bool) -> None:
+    """Directories with 10,000 logs took 60 ms in one turn, and so did a request for as many partitions."""
+    longest = []
+    for count in (1000, 4000):
+        cluster = SimulatedBrokers(log_directories=("/first", "/second"))
+        cluster.start()
+        cluster.create_topic("events", (1,))
+        cluster.await_leader("events")
+        partitions = cluster.brokers[1].broker.partitions
+        hosted = partitions.all()[0]
+        if is_of_all:
+            for number in range(1, count):
+                id = PartitionId(hosted.id.topic_id, number)
+                partitions.hosted_by_id[id] = copy(hosted)
+                partitions.hosted_by_id[id].id = id
+        client, calls = Client(cluster), CallCounter()
+        client.session = DecodingSession()
+        wanted = None if is_of_all else [DescribableLogDirTopic("events", list(range(count)))]
+        with calls.counted():
+            client.send(DescribeLogDirsRequest(wanted))
+        while not client.responses:
+            with calls.counted():
+                cluster.heap.step(cluster.heap.now_ms + 1000)
+        (response,) = client.responses
+        described = [
+            each for result in response.results for topic in result.topics for each in topic.partitions
+        ]
+        assert len(described) == (count if is_of_all else 1)
+        longest.append(calls.longest)
+    assert longest[1] <= 1.2 * longest[0]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 
-from quorumd.broker.coordinator.groups import GroupClient
+from quorumd.broker.coordinator.groups import GROUPS_PER_CHECK, GroupClient
 from quorumd.broker.coordinator.offset_requests import CommittedOffset, Errors, FetchedOffset
 from quorumd.broker.coordinator.offset_store import TopicPartition
 from quorumd.broker.coordinator.records import LoadedMarker
-from quorumd.broker.coordinator.shards import RECORDS_PER_SLICE
+from quorumd.broker.coordinator.shards import EXPIRED_PER_SLICE, RECORDS_PER_SLICE
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 from tests.support.broker.classic_members import ClassicClient, Groups, stable_group
@@ -311,3 +312,26 @@ def test_loading_ends_with_the_leadership(groups: Groups) -> None:
     groups.shards.high_watermark_advanced(0)
     groups.time.end_turn()
     assert groups.shards.active(0) is ErrorCode.NOT_COORDINATOR
+
+
+def test_offsets_that_expire_together_are_deleted_in_slices() -> None:
+    """Clients make up the names of groups: a hundred thousand of them expired in one turn."""
+    groups = group_shard(GroupSettings(offsets_retention_ms=1_200_000))
+    at_once = GROUPS_PER_CHECK * EXPIRED_PER_SLICE
+    for number in range(3 * at_once):
+        commit(groups, 1, GroupClient(f"group {number}"))
+    remaining = [len(groups.machine.offsets.groups())]
+    until_ms = groups.time.heap.now_ms + 2_000_000
+    while groups.time.heap.step(until_ms):
+        remaining.append(len(groups.machine.offsets.groups()))
+    assert remaining[0] == 3 * at_once
+    assert remaining[-1] == 0
+    assert max(before - after for before, after in pairwise(remaining)) <= at_once
+
+
+def test_groups_with_committed_and_pending_offsets(groups: Groups) -> None:
+    commit(groups, 1, GroupClient("a"))
+    commit(groups, 1, GroupClient("b"), producer_id=5)
+    commit(groups, 1, GroupClient("a"), producer_id=5)
+    assert groups.machine.offsets.groups() == ["a", "b"]
+    assert [listing.group for listing in groups.machine.listings() if listing is not None] == ["a"]

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
 from quorumd.broker.coordinator.offset_store import TopicPartition
+from quorumd.broker.coordinator.shards import EXPIRED_PER_SLICE
 from quorumd.broker.coordinator.transaction import Transaction, TransactionState
-from quorumd.broker.coordinator.transactions import ProducerResult, TransactionCoordinator
+from quorumd.broker.coordinator.transactions import (
+    CHANGED_AT_ONCE,
+    VISITED_AT_ONCE,
+    ProducerResult,
+    TransactionCoordinator,
+)
 from quorumd.broker.settings.coordinator_settings import TransactionSettings
 from quorumd.errors import ErrorCode
 from tests.support.broker.coordinator_shards import CoordinatorShard
+from tests.support.call_counter import CallCounter
 
 PARTITION = TopicPartition("topic", 0)
 SETTINGS = TransactionSettings(id_expiration_ms=100_000, remove_expired_interval_ms=30_000)
@@ -266,3 +274,39 @@ def test_late_markers_of_an_earlier_transaction_change_nothing(coordinator: Coor
     coordinator.write_markers()
     assert coordinator.transaction is not None
     assert coordinator.transaction.state is TransactionState.ONGOING
+
+
+@pytest.mark.parametrize("state", [TransactionState.EMPTY, TransactionState.ONGOING])
+def test_ids_that_expire_together_are_handled_in_slices(
+    coordinator: Coordinator, state: TransactionState
+) -> None:
+    """Clients make up transactional ids: all that had expired or timed out were handled in one turn."""
+    machine, log, heap = coordinator.shard.machine, coordinator.shard.log, coordinator.shard.time.heap
+    at_once = CHANGED_AT_ONCE * EXPIRED_PER_SLICE
+    for number in range(3 * at_once):
+        machine.transactions[f"t{number}"] = Transaction(number, 0, 1, state=state, start_ms=0, update_ms=0)
+    written = [len(log.records("transaction"))]
+    until_ms = heap.now_ms + 150_000
+    while written[-1] - written[0] < 3 * at_once and heap.step(until_ms):
+        written.append(len(log.records("transaction")))
+    assert written[-1] - written[0] == 3 * at_once
+    assert max(after - before for before, after in pairwise(written)) <= at_once
+
+
+def test_many_ids_are_visited_in_slices(coordinator: Coordinator) -> None:
+    """Also if none of them has expired."""
+    machine = coordinator.shard.machine
+    longest = []
+    for count in (2, 6):
+        total = count * VISITED_AT_ONCE * EXPIRED_PER_SLICE
+        machine.transactions.update(
+            (f"t{number}", Transaction(number, 0, 1, update_ms=10**15)) for number in range(total)
+        )
+        calls = CallCounter()
+        until_ms = coordinator.shard.time.heap.now_ms + 30_000
+        is_stepping = True
+        while is_stepping:
+            with calls.counted():
+                is_stepping = coordinator.shard.time.heap.step(until_ms)
+        longest.append(calls.longest)
+    assert longest[1] <= 1.2 * longest[0]
