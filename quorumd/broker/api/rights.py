@@ -43,6 +43,7 @@ from quorumd.security.acls import CLUSTER_NAME, Operation, ResourceType
 from quorumd.security.authorizer import Access
 
 DENIED_TOPIC: Final = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+AUTHORIZATION_FAILED: Final = "Authorization failed."
 CREATE_ON_METADATA: Final = 4
 """The first version of Metadata in which the client chooses whether missing topics are created."""
 
@@ -135,7 +136,7 @@ class Check(Generic[M_co]):
 
     def top_level(self, error: ErrorCode) -> Message:
         """Build an empty response with a top-level error."""
-        return top_level_error(self.request.api_key, error)
+        return top_level_error(self.request.api_key, error, AUTHORIZATION_FAILED)
 
     @property
     def is_cluster_member(self) -> bool:
@@ -188,6 +189,15 @@ def list_offsets(check: Check[ListOffsetsRequest]) -> Ruling:
 def metadata(check: Check[MetadataRequest]) -> Steps:
     """DESCRIBE on the topics, and CREATE on topics that would be created. A request for all topics gets those with
     DESCRIBE."""
+    return _metadata(check, check.message.allow_auto_topic_creation)
+
+
+def metadata_without_creation(check: Check[MetadataRequest]) -> Steps:
+    """DESCRIBE on the topics, on a node that creates none: a missing topic is unknown whatever else is allowed."""
+    return _metadata(check, creates=False)
+
+
+def _metadata(check: Check[MetadataRequest], creates: bool) -> Steps:
     message = check.message
     version = check.request.api_version
     requested = message.topics
@@ -196,7 +206,7 @@ def metadata(check: Check[MetadataRequest]) -> Steps:
     if requested is None or lists_all:
         yield from _keep_described(check)
     else:
-        message.topics = yield from _kept(check, requested, added)
+        message.topics = yield from _kept(check, requested, added, creates)
     hides_all = not message.topics and ((version == 0 and lists_all) or bool(added))
     wants_operations = message.include_topic_authorized_operations
     wants_cluster = message.include_cluster_authorized_operations and 8 <= version <= 10
@@ -236,6 +246,7 @@ def _kept(
     check: Check[MetadataRequest],
     requested: Iterable[MetadataRequestTopic],
     added: list[metadata_response.MetadataResponseTopic],
+    creates: bool,
 ) -> Generator[int, None, list[MetadataRequestTopic]]:
     """Return the topics that the client may describe or, if they are missing and would be created, create. Add the
     results of the others to `added`."""
@@ -244,7 +255,7 @@ def _kept(
     for item in requested:
         name = check.topic_name(item)
         if name is not None and name not in known:
-            known[name] = _may_request(check, name)
+            known[name] = _may_request(check, name, creates)
         if name is None or known[name]:
             kept.append(item)
         else:
@@ -253,11 +264,11 @@ def _kept(
     return kept
 
 
-def _may_request(check: Check[MetadataRequest], name: str) -> bool:
+def _may_request(check: Check[MetadataRequest], name: str, creates: bool) -> bool:
     access = check.access
     if not access.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
         return False
-    if not name or name in check.image.topic_ids or not check.message.allow_auto_topic_creation:
+    if not name or name in check.image.topic_ids or not creates:
         return True
     return access.allows_cluster(Operation.CREATE, logs_denied=False) or access.allows(
         Operation.CREATE, ResourceType.TOPIC, name

@@ -222,7 +222,7 @@ def metadata(check: Check[MetadataRequest]) -> Ruling | Steps:
         for topic in requested:
             topic.name = METADATA_TOPIC
             topic.topic_id = ZERO_UUID
-    return rights.metadata(check)
+    return rights.metadata_without_creation(check)
 
 
 def create_delegation_token(check: Check[CreateDelegationTokenRequest]) -> Ruling:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from quorumd.broker.api.group_rights import GROUP_RULES
-from quorumd.broker.api.rights import TOPIC_RULES
+from quorumd.broker.api.rights import TOPIC_RULES, Rule, metadata_without_creation
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID
 from quorumd.node.api.authorization import RequestAuthorization
 from quorumd.node.api.cluster import ClusterApis
@@ -156,7 +156,9 @@ class ClientListeners:
         """Serve the APIs of the broker, large requests in parts; requests about the quorum itself stay with the
         node."""
         assert self._authorization is not None
-        rules = {**BROKER_RULES, ApiKey.FETCH: unrestricted}
+        rules: dict[int, Rule] = {**BROKER_RULES, ApiKey.FETCH: unrestricted}
+        if not self.settings.template.auto_create_topics:
+            rules[ApiKey.METADATA] = metadata_without_creation
         self.router.add(
             Route(
                 request_class(route.api_key), self._keep_quorum_requests(route, scheduler), route.min_version

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quorumd.broker.api.rights import Check, Extend, Rule, Ruling
+from quorumd.broker.api.rights import Check, Extend, Rule, Ruling, metadata_without_creation
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID, KafkaUuid
@@ -390,6 +390,16 @@ def test_metadata_creates_topics_with_create(image: ClusterImage) -> None:
     response = finish(ruling_of(BROKER_RULES[ApiKey.METADATA], checked), MetadataResponse())
     assert [topic.name for topic in checked.message.topics] == ["a", "x"]
     assert topic_errors(response) == {"y": 29}
+
+
+@pytest.mark.parametrize("rule", [NODE_RULES[ApiKey.METADATA], metadata_without_creation])
+def test_create_is_not_needed_where_no_topic_is_created(image: ClusterImage, rule: Rule) -> None:
+    """The topic is unknown then, which producers retry; they do not retry missing rights."""
+    message = metadata_of("x")
+    message.allow_auto_topic_creation = True
+    checked = check(message, 12, [allow(Operation.DESCRIBE, TOPIC, "x")], image)
+    assert topic_errors(finish(ruling_of(rule, checked), MetadataResponse())) == {}
+    assert [topic.name for topic in checked.message.topics] == ["x"]
 
 
 def test_nodes_find_the_leader_with_the_metadata_log(image: ClusterImage) -> None:
