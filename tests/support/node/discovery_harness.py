@@ -32,7 +32,12 @@ class DiscoveryHarness(NodeParts):
     """Node 1 of voters 1 to 3, which knows the address of node 2 and one bootstrap server, and at its start the
     leader `leader_id`."""
 
-    def __init__(self, cluster_id: str | None = CLUSTER_ID, leader_id: int = NO_NODE) -> None:
+    def __init__(
+        self,
+        cluster_id: str | None = CLUSTER_ID,
+        leader_id: int = NO_NODE,
+        own_address: Address = OWN_ADDRESS,
+    ) -> None:
         super().__init__(cluster_id)
         self.connections = RecordingConnections()
         self.calls = self.connections.calls
@@ -45,7 +50,7 @@ class DiscoveryHarness(NodeParts):
             self.connections.call,
         )
         self.discovery.announce_to(leader_id)
-        self.discovery.start(OWN_ADDRESS)
+        self.discovery.start(own_address)
 
     @cached_property
     def settings(self) -> NodeSettings:

@@ -15,8 +15,10 @@ HASH, KEY_BYTES, SALT_BYTES, TAG_BYTES = "sha256", 16, 4, 16
 ALERT, HANDSHAKE, APPLICATION_DATA = 21, 22, 23
 CLIENT_HELLO = b"\x01\x00\x00\x29\x03\x03" + bytes(32) + b"\x00\x00\x02\xc0\x2b\x01\x00"
 """A message without extensions; a server that renegotiates reads more of it than its header."""
+HELLO_REQUEST = bytes(4)
+"""The message with which a server requests another handshake."""
 NO_RENEGOTIATION = b"\x01\x64"
-"""The warning with which a server refuses to renegotiate."""
+"""The warning with which either end refuses to renegotiate."""
 _RANDOM_AT = 5 + 4 + 2
 """The position of the random bytes in the first record of a server."""
 
@@ -34,6 +36,14 @@ class Renegotiation:
         self._own_salt, self._other_salt = salts[:SALT_BYTES], salts[SALT_BYTES:]
         # The Finished messages had number 0.
         self._sent = self._received = 1
+
+    @classmethod
+    def of_server(cls, master: bytes, client_random: bytes, server_random: bytes) -> Renegotiation:
+        """Return the same for the server of a connection."""
+        found = cls(master, client_random, server_random)
+        found._own, found._other = found._other, found._own
+        found._own_salt, found._other_salt = found._other_salt, found._own_salt
+        return found
 
     def hello(self) -> bytes:
         """Return a record that begins another handshake."""

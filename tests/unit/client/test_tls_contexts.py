@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +24,7 @@ from quorumd.client.security import connection_failure
 from quorumd.client.tls import build_contexts, subject_of
 from quorumd.errors import ConfigError
 from quorumd.security.tls import KeyStore, TlsSettings, TrustStore
+from tests.support.security import renegotiation
 from tests.support.security.certificates import Certificates
 
 KEYTOOL = Path(__file__).parents[2] / "support/data/keytool"
@@ -205,3 +207,35 @@ def test_versions_are_those_of_the_settings_without_renegotiation(protocols: tup
         assert context.minimum_version.name == protocols[0].replace(".", "_")
         assert context.maximum_version.name == protocols[-1].replace(".", "_")
         assert context.options & ssl.OP_NO_RENEGOTIATION
+
+
+def test_client_does_not_renegotiate_at_the_request_of_a_server(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    """OpenSSL refuses requests of clients unless they are allowed, but not those of servers."""
+    keys = KeyStore(str(certificates.directory / "node-1.pem"))
+    trusted = TrustStore(str(certificates.trusted))
+    contexts = build_contexts(TlsSettings(keys, trusted, "required", protocols=("TLSv1.2",)))
+    assert contexts.server is not None
+    contexts.server.keylog_filename = str(tmp_path / "keys")
+    contexts.server.options |= ssl.OP_NO_TICKET
+    contexts.client.set_ciphers(renegotiation.CIPHER)
+    to_client, from_client, to_server, from_server = (ssl.MemoryBIO() for _ in range(4))
+    client = contexts.client.wrap_bio(to_client, from_client, server_hostname="localhost")
+    server = contexts.server.wrap_bio(to_server, from_server, server_side=True)
+    sent = b""
+    for _ in range(4):
+        for end in (client, server):
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+        to_server.write(from_client.read())
+        sent += (data := from_server.read())
+        to_client.write(data)
+    _, client_random, master = (tmp_path / "keys").read_text().splitlines()[-1].split()
+    other = renegotiation.Renegotiation.of_server(
+        bytes.fromhex(master), bytes.fromhex(client_random), sent[11:43]
+    )
+    to_client.write(other.record(renegotiation.HELLO_REQUEST, renegotiation.HANDSHAKE))
+    with pytest.raises(ssl.SSLWantReadError):
+        client.read(1)
+    assert other.read(from_client.read()) == (renegotiation.ALERT, renegotiation.NO_RENEGOTIATION)

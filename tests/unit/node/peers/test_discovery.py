@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -135,6 +136,15 @@ def test_hole_3_unknown_cluster_id_is_empty_and_addresses_of_other_clusters_are_
 def test_own_address_is_not_learned_from_other_nodes(harness: DiscoveryHarness) -> None:
     harness.respond_with(Broker(1, 1 << 60, "impostor", 9092, ZERO_UUID))
     assert harness.discovery.address_of(1) == OWN_ADDRESS
+
+
+def test_own_address_is_known_however_far_the_own_clock_was_ahead(caplog: pytest.LogCaptureFixture) -> None:
+    """The start times of a node never decrease, so its own may be in the future, and it cannot verify itself."""
+    ahead = replace(OWN_ADDRESS, boot_timestamp=1 << 60)
+    harness = DiscoveryHarness(own_address=ahead)
+    assert harness.discovery.address_of(1) == ahead
+    assert (1, ahead.boot_timestamp, ahead.host, ahead.port) in harness.announce(DiscoverBrokersRequest(-1))
+    assert caplog.records == []
 
 
 def test_hole_27_gossip_does_not_show_liveness(harness: DiscoveryHarness) -> None:
