@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.api.topic_messages import INTERNAL_TOPICS
 from quorumd.broker.coordinator.offset_store import TopicPartition
-from quorumd.broker.log.validation import requires_keys, validate_keys
+from quorumd.broker.log.validation import KeysMissing, requires_keys, validate_keys
 from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.broker.partitions.partitions import AppendResult
 from quorumd.errors import ErrorCode, RequestError
@@ -20,6 +20,7 @@ from quorumd.protocol.batch_scan import Ascending, scan
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
 from quorumd.protocol.messages.produce_response import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
@@ -49,6 +50,8 @@ _RETRIABLE: Final = (
 )
 """Errors of a coordinator that producers do not expect from a leader. They get NOT_ENOUGH_REPLICAS instead, which
 they retry; from version BROKER_ADDS_SINCE on, they expect CONCURRENT_TRANSACTIONS."""
+MAX_RECORD_ERRORS: Final = 10_000
+"""Records that a response names as invalid; of further batches it names none."""
 UNITS_AT_ONCE: Final = 250
 """Units of validating keys before any other event is handled: 800 records."""
 UNITS_PER_STEP: Final = 10
@@ -104,6 +107,8 @@ class ProduceApis:
                 ):
                     yield UNITS_PER_STEP
             except RequestError as refused:
+                if isinstance(refused, KeysMissing):
+                    pending.add_record_errors(batch.result, refused.records)
                 pending.fail(batch.result, refused.error, str(refused))
             else:
                 self._verify(pending.request, batch.hosted, batch.records, batch.append)
@@ -234,6 +239,7 @@ class _PendingProduce:
         self._context = context
         self._session = session
         self._errors: list[str] = []
+        self._record_errors = 0
 
     def complete(
         self, topic: KafkaUuid | str, result: PartitionProduceResponse, appended: AppendResult
@@ -255,6 +261,12 @@ class _PendingProduce:
         result.error_message = message
         self._errors.append(f"partition {result.index}: {error.name}")
         self.close_one()
+
+    def add_record_errors(self, result: PartitionProduceResponse, positions: list[int]) -> None:
+        """Name the invalid records of a batch: the producer may send the others again."""
+        self._record_errors += len(positions)
+        if self._record_errors <= MAX_RECORD_ERRORS:
+            result.record_errors = list(map(BatchIndexAndErrorMessage, positions))
 
     def _add_leader(self, topic: KafkaUuid | str, result: PartitionProduceResponse) -> None:
         """Name the current leader, so that the producer finds it without a Metadata request."""

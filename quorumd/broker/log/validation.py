@@ -37,6 +37,18 @@ _MAX_RATIOS: Final = (1, 1_032, 32, 256, 40_000)
 """By codec, at least as many bytes as one byte can become."""
 
 
+class KeysMissing(RequestError):
+    """Records of a batch have no keys; `records` are their positions in the batch (KIP-467)."""
+
+    def __init__(self, records: list[int]) -> None:
+        first = ", ".join(map(str, records[:3]))
+        super().__init__(
+            ErrorCode.INVALID_RECORD,
+            f"{len(records)} records have no key, which a compacted topic requires; the first are {first}",
+        )
+        self.records = records
+
+
 class Origin(Enum):
     """The origin of a batch that the leader appends."""
 
@@ -92,25 +104,28 @@ def requires_keys(records: bytes, settings: PartitionLogSettings) -> bool:
 
 def validate_keys(records: bytes, settings: PartitionLogSettings, wall_ms: int) -> Iterator[None]:
     """Validate a client's batch and the keys of its records, in steps of less than a millisecond. Raises
-    RequestError."""
+    RequestError, which is KeysMissing if nothing else is wrong."""
     batch = validate_produced(records, settings, wall_ms, Origin.CLIENT)
     if batch.count > MAX_RECORDS_WITH_KEYS:
         text = f"a batch for a compacted topic may have at most {MAX_RECORDS_WITH_KEYS} records, not {batch.count}"
         raise RequestError(ErrorCode.INVALID_RECORD, text)
+    without_key: list[int] = []
     try:
+        position = -1
         for record in read_records(records, batch, MAX_BYTES_WITH_KEYS):
             if record is None:
                 yield
-            elif not record.has_key:
-                raise RequestError(
-                    ErrorCode.INVALID_RECORD,
-                    f"record {record.offset_delta} has no key; a compacted topic requires keys",
-                )
+                continue
+            position += 1
+            if not record.has_key:
+                without_key.append(position)
     except NotDecoded:
         text = f"the batch is incomplete, or has more than {MAX_BYTES_WITH_KEYS} bytes when decompressed"
         raise RequestError(ErrorCode.INVALID_RECORD, text) from None
     except MalformedMessage as fault:
         raise RequestError(ErrorCode.INVALID_RECORD, str(fault)) from None
+    if without_key:
+        raise KeysMissing(without_key)
 
 
 def _validate_header(batch: BatchHeader) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from quorumd.broker.api import produce
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.apis import ApiKey
@@ -179,6 +180,22 @@ def test_keys_of_a_compacted_topic(cluster: SimulatedBrokers) -> None:
         assert client.produce(keyed, topic="compacted").base_offset == 2 * codec
         assert client.produce(keyless, topic="compacted").error_code == ErrorCode.INVALID_RECORD
         assert client.produce(keyless).error_code == 0
+
+
+@pytest.mark.parametrize(("limit", "named"), [(10, [[1, 3], [0]]), (2, [[1, 3], []])])
+def test_records_without_keys_are_named(
+    cluster: SimulatedBrokers, monkeypatch: pytest.MonkeyPatch, limit: int, named: list[list[int]]
+) -> None:
+    """The producer may send the others again (KIP-467)."""
+    monkeypatch.setattr(produce, "MAX_RECORD_ERRORS", limit)
+    client = with_compacted_topic(cluster)
+    batches = [[(b"k", b""), (None, b""), (b"k", b""), (None, b"")], [(None, b"")], [(b"k", b"")]]
+    data = [PartitionProduceData(number % 2, produced(each)) for number, each in enumerate(batches)]
+    topics = [TopicProduceData("compacted", partition_data=data)]
+    (topic,) = client.call(ProduceRequest(None, -1, 100, topics), 12).responses
+    results = topic.partition_responses
+    assert [each.error_code for each in results] == [ErrorCode.INVALID_RECORD, ErrorCode.INVALID_RECORD, 0]
+    assert [[each.batch_index for each in result.record_errors] for result in results] == [*named, []]
 
 
 @pytest.mark.parametrize("codec", [0, 1])
