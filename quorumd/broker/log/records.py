@@ -26,7 +26,7 @@ MAX_DECOMPRESSED_BYTES = 16 * 1024 * 1024
 """A batch that is larger when decompressed is treated as if its codec had no decoder: a megabyte can become a
 gigabyte."""
 MAX_RECORDS = 100_000
-"""A batch with more records is treated so too: each takes up to 500 bytes while it is compacted."""
+"""A batch with more records is treated so too: each takes 220 bytes while it is compacted."""
 
 
 class RecordSpan(NamedTuple):

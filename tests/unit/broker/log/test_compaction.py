@@ -259,7 +259,7 @@ def test_batches_of_any_client_do_not_stop_compaction(
     disk: Disk, directory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client may write malformed records with any codec whose keys are not checked. That stopped all compactions of
-    the log, and a batch of 7 kB that is 16 MiB when decompressed took 900 MiB."""
+    the log, and a batch of 6 kB with 600,000 records took 128 MiB."""
     monkeypatch.setattr(records, "MAX_RECORDS", 3)
     log = opened(disk, directory, segment_bytes=400)
     header = read_header(produced([(b"a", b"0")]))
