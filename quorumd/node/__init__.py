@@ -15,6 +15,7 @@ graceful_shutdown  finishes proposals, hands over leadership, closes the log
 maintenance        periodic checkpoints, snapshots and this node's voter record
 readiness          whether the node is ready, and what it lacks
 statistics         counters and histograms, read by observability
+payers             the request that pays for the work of the node
 tick               work that is collected during one iteration of the event loop
 deadline_timer     the engine's timer
 listeners          the listeners that the node has bound, by name

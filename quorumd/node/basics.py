@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from quorumd.ids import ReplicaKey
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.leader_role import LeaderRole
+from quorumd.node.payers import CurrentPayer
 from quorumd.node.settings import NodeSettings
 from quorumd.node.statistics import NodeStatistics
 from quorumd.ports import Clock
@@ -23,6 +24,7 @@ class NodeBasics:
     settings: NodeSettings
     clock: Clock
     statistics: NodeStatistics
+    paying: CurrentPayer = field(default_factory=CurrentPayer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,9 @@ def create_api_context(
     quotas: ClientQuotas,
 ) -> ApiContext:
     """Build the parts that only API handlers use, and the context."""
-    scheduler = SliceScheduler(metadata.state_machine.when_readable, node.settings.slice_partitions)
+    scheduler = SliceScheduler(
+        metadata.state_machine.when_readable, node.settings.slice_partitions, node.paying
+    )
     authorization = _authorization(node, quorum, metadata, scheduler)
     return ApiContext(
         node=node,

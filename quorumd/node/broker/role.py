@@ -94,7 +94,7 @@ class NodeBroker:
         settings = self._settings.broker_settings(cluster_id, self._clients.bound_port)
         listener = settings.inter_broker_listener
         self._client = NodeBrokerClient(self._clock, self._access.connect(listener), listener)
-        scheduler = SliceScheduler(self._clock.call_soon, SLICE_PARTITIONS)
+        scheduler = SliceScheduler(self._clock.call_soon, SLICE_PARTITIONS, self._access.node.paying)
         ports = BrokerPorts(
             self._clock,
             self._disk,

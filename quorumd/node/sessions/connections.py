@@ -33,7 +33,7 @@ class IncomingConnections:
         self._router = router
         self._context = context
         node = context.node
-        self._scheduler = SliceScheduler(node.clock.call_soon, node.settings.slice_partitions)
+        self._scheduler = SliceScheduler(node.clock.call_soon, node.settings.slice_partitions, node.paying)
         self._sessions: dict[ServerSession, None] = {}
 
     def allocate_number(self) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from quorumd.errors import MalformedMessage, UnsupportedVersion
+from quorumd.node.payers import Payer
 from quorumd.node.sessions.authentication import (
     Reply,
     SessionAuthentication,
@@ -18,7 +19,7 @@ from quorumd.node.sessions.decoding_task import DecodingTask
 from quorumd.node.sessions.fair_shares import MIN_COUNTED_BYTES
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
-from quorumd.node.sessions.throttle import Throttle
+from quorumd.node.sessions.throttle import RequestPayer, Throttle
 from quorumd.node.statistics import Histogram
 from quorumd.ports import Transport
 from quorumd.protocol.connection import UNLIMITED, Request, ServerConnection
@@ -78,6 +79,7 @@ class ServerSession:
         self._on_closed = on_closed
         self._shares = context.shares
         self._throttle = Throttle(context.quotas, context.node.clock)
+        self._paying = context.node.paying
         self._transport: Transport | None = None
         self._received_at: dict[int, float] = {}
         self._is_flush_scheduled = False
@@ -224,7 +226,9 @@ class ServerSession:
         else:
             decoding = DecodingTask(request, self._continue_decoding, self._on_decoded)
             self.block(request, decoding.cancel)
+            self._paying.payer = self._payer(request)
             self._scheduler.begin(decoding)
+            self._paying.payer = None
 
     def _handle(self, request: Request[Message]) -> None:
         if not self._has_quotas:
@@ -232,9 +236,16 @@ class ServerSession:
             return
         throttle = self._throttle
         throttle.begin(self, request)
-        self._router.route(self, request)
+        self._paying.payer = self._payer(request)
+        try:
+            self._router.route(self, request)
+        finally:
+            self._paying.payer = None
         throttle.end(self)
         self._mute()
+
+    def _payer(self, request: Request[Message]) -> Payer | None:
+        return RequestPayer(self._throttle, self, request, self._mute) if self._has_quotas else None
 
     def _mute(self) -> None:
         """Stop reading and handling requests while the client is throttled."""

@@ -7,6 +7,7 @@ threads: all of its time is 100.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from quorumd.ports import Clock
@@ -88,8 +89,13 @@ class Throttle:
         if request.api_key == ApiKey.PRODUCE:
             self._record(session, request, PRODUCER_BYTE_RATE, len(request.frame))
 
+    def resume(self, request: Request[Message]) -> None:
+        """Continue to handle a request."""
+        self._handled = None if is_exempt(request) else request
+        self._since_ms = self._clock.now_ms()
+
     def end(self, session: Session) -> None:
-        """End the handling of the request that `begin` recorded."""
+        """End the handling of the request that `begin` or `resume` recorded."""
         if self._handled is not None:
             self._count_time(session, self._handled)
             self._handled = None
@@ -129,3 +135,26 @@ class Throttle:
     def _extend(self, throttle_ms: int) -> None:
         if throttle_ms > 0:
             self.until_ms = max(self.until_ms, self._clock.now_ms() + throttle_ms)
+
+
+class RequestPayer:
+    """Counts the time of a request. `mute` stops reading from its connection while it is throttled."""
+
+    __slots__ = ("_mute", "_request", "_session", "_throttle")
+
+    def __init__(
+        self, throttle: Throttle, session: Session, request: Request[Message], mute: Callable[[], None]
+    ) -> None:
+        self._throttle = throttle
+        self._session = session
+        self._request = request
+        self._mute = mute
+
+    def resume(self) -> None:
+        """See `Payer`."""
+        self._throttle.resume(self._request)
+
+    def pause(self) -> None:
+        """See `Payer`."""
+        self._throttle.end(self._session)
+        self._mute()

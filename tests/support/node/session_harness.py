@@ -113,7 +113,7 @@ class SessionHarness(NodeParts):
         self.session = ServerSession(
             self.context,
             self._router(),
-            SliceScheduler(self.time.clock.call_soon, SLICE),
+            SliceScheduler(self.time.clock.call_soon, SLICE, self.basics.paying),
             LISTENER,
             number=1,
             on_closed=self.forgotten.append,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.sessions.throttle import is_exempt
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request, encode_response
@@ -205,3 +206,50 @@ def test_connection_beyond_the_rate_of_its_address_is_closed_after_a_wait(harnes
 )
 def test_requests_of_nodes_are_exempt(message: Any, version: int, exempt: bool) -> None:
     assert is_exempt(request_of(message, version)) is exempt
+
+
+class SlowTask:
+    """Every slice takes 350 ms; the last one sends the response."""
+
+    def __init__(self, harness: ThrottledHarness, session: Session, request: Request, slices: int) -> None:
+        self._harness, self._session, self._request = harness, session, request
+        self._left = slices
+
+    @property
+    def is_done(self) -> bool:
+        return self._left == 0
+
+    def advance(self, budget: int) -> int:
+        self._harness.time.heap.now_ms += 350
+        self._left -= 1
+        if self.is_done:
+            self._session.respond(self._request, MetadataResponse())
+        return budget
+
+
+def test_time_of_slices_counts(harness: ThrottledHarness) -> None:
+    """A client with a quota could occupy the event thread with large requests all the time."""
+    scheduler = SliceScheduler(harness.time.clock.call_soon, 1, harness.basics.paying)
+    harness.limit(REQUEST_PERCENTAGE, 10)
+    harness.route = lambda session, request: scheduler.begin(SlowTask(harness, session, request, 4))
+    harness.send()
+    assert harness.throttle_times() == []
+    for _ in range(3):
+        harness.time.pass_ms(350)
+    (throttle_ms,) = harness.throttle_times()
+    assert throttle_ms > 0, "140 % of a second over 11 seconds"
+    assert harness.transport.reading == ["pause"]
+    assert harness.basics.paying.payer is None
+
+
+def test_slices_of_other_requests_do_not_count(harness: ThrottledHarness) -> None:
+    scheduler = SliceScheduler(harness.time.clock.call_soon, 1, harness.basics.paying)
+    harness.limit(REQUEST_PERCENTAGE, 10)
+    harness.send()
+    harness.throttle_times()
+    scheduler.begin(SlowTask(harness, harness.session, harness.requests[0], 20))
+    harness.send()
+    for _ in range(25):
+        harness.time.pass_ms(350)
+    assert 0 in harness.throttle_times()
+    assert harness.transport.reading == []
