@@ -32,7 +32,8 @@ its client, so that silent clients do not keep others out. A handshake whose cli
 has finished its step, since it needs memory until then."""
 MAX_HANDSHAKE_BYTES: Final = 256 * 1024
 """Maximum bytes that a peer may send before its handshake is complete; certificate chains have a few KiB."""
-FAILURE_LOG_INTERVAL_S: Final = 10.0
+MAX_REASONS: Final = 8
+"""Reasons of failed handshakes that are distinguished in the log within an interval."""
 MAX_UNREAD_BYTES: Final = 64 * 1024
 """Bytes of messages of TLS itself that may be sent without a moment in which all is: 2,400 responses to KeyUpdates.
 A client pays as many bytes for them, and nothing else bounds what they take in memory until the client reads them."""
@@ -64,8 +65,7 @@ class Handshakes:
         """The unfinished handshakes of accepted connections that are open, oldest first."""
         self.failures = 0
         self._executor: ThreadPoolExecutor | None = None
-        self._next_log_s = 0.0
-        self.failures_since_log = 0
+        self._reasons = LogLimit(lambda: time.monotonic() * 1000, MAX_REASONS)
 
     def run(self, step: Callable[[], None]) -> Future[None]:
         """Run one step of a handshake on the thread."""
@@ -82,15 +82,11 @@ class Handshakes:
             next(each for each in self.accepted if not each.is_working).fail("too many handshakes at once")
 
     def log_failure(self, peer: str, reason: str) -> None:
-        """Log a failed handshake, at most once per interval."""
+        """Log a failed handshake, at most once per interval and reason."""
         self.failures += 1
-        self.failures_since_log += 1
-        now_s = time.monotonic()
-        if now_s >= self._next_log_s:
-            count = self.failures_since_log
-            logger.warning("TLS handshake with %s failed: %s (%d failed)", peer, reason, count)
-            self._next_log_s = now_s + FAILURE_LOG_INTERVAL_S
-            self.failures_since_log = 0
+        suppressed = self._reasons.admit(reason)
+        if suppressed is not None:
+            logger.warning("TLS handshake with %s failed: %s (%d failed)", peer, reason, suppressed + 1)
 
     def log_unread(self, peer: str) -> None:
         """Log that a connection is aborted, at most once per interval."""

@@ -18,7 +18,7 @@ from quorumd.ports import ANONYMOUS
 from quorumd.runtime import tls as tls_module
 from quorumd.runtime import tls_records
 from quorumd.runtime.network import TcpNetwork
-from quorumd.runtime.tls import TlsStream
+from quorumd.runtime.tls import MAX_REASONS, Handshakes, TlsStream
 from quorumd.runtime.tls_listeners import TlsListeners
 from quorumd.runtime.tls_records import DecryptionShares, RecordQueue
 from quorumd.security.tls import KeyStore, TlsSettings, TrustStore
@@ -475,3 +475,17 @@ def test_handshake_counts_until_the_thread_has_reached_it(
             assert (await exchange(server.port, client_context(certificates), b"on"))[0] == b"on"
 
     run(scenario, loop_factory)
+
+
+def test_reasons_of_failed_handshakes_do_not_hide_each_other(
+    loop_factory: LoopFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A scanner without TLS hid that the certificate of a node had expired."""
+    loop = loop_factory()
+    handshakes = Handshakes(loop)
+    for _ in range(3):
+        for number in range(2 * MAX_REASONS):
+            handshakes.log_failure("peer", f"reason {number}")
+    loop.close()
+    assert len(caplog.records) == MAX_REASONS + 1
+    assert handshakes.failures == 6 * MAX_REASONS

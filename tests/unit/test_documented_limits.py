@@ -29,6 +29,7 @@ from quorumd.log_limit import INTERVAL_MS
 from quorumd.node.api.configs import MAX_FORWARDED_WITH_OWN
 from quorumd.node.broker.large_requests import MAX_OF_MEMBER
 from quorumd.node.peers.discovery import MAX_AHEAD_MS, MAX_UNVERIFIED, MAX_UNVERIFIED_PER_VOTER
+from quorumd.node.sessions.authentication import MAX_REASONS as MAX_FAILURE_REASONS
 from quorumd.node.sessions.fair_shares import ITERATION_MS
 from quorumd.node.sessions.slice_scheduler import TASKS_AT_ONCE
 from quorumd.node.settings import MAX_HELD_BYTES, MAX_PARTITIONS_PER_PART
@@ -41,7 +42,7 @@ from quorumd.runtime.disk_operations import LATE_S, LATE_SWITCH_S
 from quorumd.runtime.http_endpoint import MAX_CLIENTS, MAX_REQUEST_BYTES
 from quorumd.runtime.listener import ACCEPTED_PER_ITERATION
 from quorumd.runtime.network import DISCONNECT_CHECK_S
-from quorumd.runtime.tls import MAX_HANDSHAKES, MAX_UNREAD_BYTES
+from quorumd.runtime.tls import MAX_HANDSHAKES, MAX_REASONS, MAX_UNREAD_BYTES
 from quorumd.runtime.tls_listeners import WARNING_DAYS
 from quorumd.runtime.tls_records import MAX_WAITING_BYTES, RECORDS_AT_ONCE, RECORDS_PER_ITERATION
 from quorumd.security.principals import MAX_NAME_BYTES, MAX_NAME_PARTS
@@ -81,6 +82,8 @@ NUMERALS = {4: "four", 8: "eight"}
         f"at most {CHANGED_AT_ONCE * EXPIRED_PER_SLICE} at a time",
         f"All fetch sessions together may have {MAX_SESSION_PARTITIONS:,} partitions",
         f"A delegation token has at most {MAX_RENEWERS} renewers",
+        f"with at most {MAX_FAILURE_REASONS} reasons",
+        f"with at most {MAX_REASONS} reasons",
         f"unread responses may take {MAX_HELD_BYTES // MIB} MiB in all",
         f"At most {MAX_HANDSHAKES} handshakes may be pending",
         f"OAUTHBEARER tokens are limited to {MAX_TOKEN_LENGTH // KIB} KiB",

@@ -12,6 +12,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from quorumd.errors import AuthenticationFailed, ErrorCode
+from quorumd.log_limit import LogLimit
 from quorumd.node.statistics import NodeStatistics
 from quorumd.ports import ANONYMOUS, Clock, Entropy
 from quorumd.protocol.apis import ApiKey
@@ -29,7 +30,8 @@ logger = logging.getLogger("quorumd.connections")
 
 MIN_REAUTHENTICATION_MS: Final = 1000.0
 """A re-authentication sooner than this is rejected, as by Kafka."""
-LOG_INTERVAL_MS: Final = 10_000.0
+MAX_REASONS: Final = 8
+"""Reasons of failures that are distinguished in the log within an interval; clients choose some of them."""
 """Failed authentications are logged at most once per interval, with their count."""
 _OPEN_APIS: Final = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
@@ -71,8 +73,7 @@ class Authenticator:
         self._listeners = listeners
         self._entropy = entropy
         self._statistics = statistics
-        self._next_log_ms = -inf
-        self._failures_since_log = 0
+        self._reasons = LogLimit(clock.now_ms, MAX_REASONS)
 
     def for_connection(self, listener: str) -> SessionAuthentication | None:
         """The authentication of a new connection, None if the listener has no SASL."""
@@ -86,15 +87,13 @@ class Authenticator:
         return f"{self._entropy.uuid()}{self._entropy.uuid()}"
 
     def log_failure(self, peer: str, reason: str) -> None:
-        """Count a failed authentication, and log it at most once per interval."""
+        """Count a failed authentication, and log it at most once per interval and reason."""
         self._statistics.failed_authentications += 1
-        self._failures_since_log += 1
-        now_ms = self.clock.now_ms()
-        if now_ms >= self._next_log_ms:
-            count = self._failures_since_log
-            logger.warning("authentication of the client at %s failed: %s (%d failed)", peer, reason, count)
-            self._next_log_ms = now_ms + LOG_INTERVAL_MS
-            self._failures_since_log = 0
+        suppressed = self._reasons.admit(reason)
+        if suppressed is not None:
+            logger.warning(
+                "authentication of the client at %s failed: %s (%d failed)", peer, reason, suppressed + 1
+            )
 
 
 class SessionAuthentication:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from quorumd.errors import ErrorCode
-from quorumd.node.sessions.authentication import Authenticator, SessionAuthentication
+from quorumd.node.sessions.authentication import MAX_REASONS, Authenticator, SessionAuthentication
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
@@ -238,3 +238,14 @@ def test_failures_are_logged_once_per_interval(
     harness.authenticator.log_failure("peer", "reason")
     assert [record.args for record in caplog.records] == [("peer", "reason", 1), ("peer", "reason", 3)]
     assert harness.statistics.failed_authentications == 4
+
+
+def test_reasons_of_failures_do_not_hide_each_other(
+    harness: SaslHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client with the wrong password hid that another one had the wrong mechanism; clients choose its name."""
+    for _ in range(3):
+        for number in range(2 * MAX_REASONS):
+            harness.authenticator.log_failure("peer", f"mechanism {number}")
+    assert len(caplog.records) == MAX_REASONS + 1
+    assert "mechanism 1 " in caplog.text
