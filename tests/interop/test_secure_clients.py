@@ -146,6 +146,74 @@ def test_user_without_acls_is_refused(cluster: LocalCluster) -> None:
         refused.send(TOPIC, b"no").get(PATIENCE_S)
 
 
+def revoke(local: LocalCluster, operation: str, *resource: str) -> None:
+    quorumd(local, "acls", "remove", "--principal", "User:carol", "--operation", operation, *resource)
+
+
+@pytest.fixture
+def carol(cluster: LocalCluster) -> dict[str, str]:
+    """The configuration of a client whose rights a test revokes."""
+    if "carol" not in quorumd(cluster, "users", "list"):
+        quorumd(cluster, "users", "add", "carol", "--password", PASSWORD)
+    acl = ("acls", "add", "--principal", "User:carol", "--operation", "read", "--operation", "write")
+    quorumd(cluster, *acl, "--resource", "topic", "--name", TOPIC)
+    acl = ("acls", "add", "--principal", "User:carol")
+    quorumd(cluster, *acl, "--operation", "read", "--resource", "group", "--name", "*")
+    quorumd(cluster, *acl, "--operation", "write", "--resource", "transactional-id", "--name", "*")
+    return librdkafka(cluster, "carol")
+
+
+def test_right_to_write_is_revoked_amid_a_transaction(cluster: LocalCluster, carol: dict[str, str]) -> None:
+    errors: list[KafkaError | None] = []
+
+    def send() -> KafkaError | None:
+        producer.produce(TOPIC, b"in a transaction", callback=lambda error, message: errors.append(error))
+        producer.flush(PATIENCE_S)
+        return errors[-1]
+
+    producer = Producer(carol | {"transactional.id": "revoked"})
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    assert send() is None
+    revoke(cluster, "write", "--resource", "topic")
+    refused = send()
+    assert refused is not None
+    assert refused.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    with pytest.raises(KafkaException) as failed:
+        producer.commit_transaction(PATIENCE_S)
+    error = failed.value.args[0]
+    assert (error.code(), error.txn_requires_abort()) == (KafkaError.TOPIC_AUTHORIZATION_FAILED, True)
+    producer.abort_transaction(PATIENCE_S)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_right_to_read_is_revoked_amid_consumption(
+    cluster: LocalCluster, carol: dict[str, str], protocol: str
+) -> None:
+    group = {"group.id": f"revoked-{protocol}", "auto.offset.reset": "earliest", "group.protocol": protocol}
+    consumer = Consumer(carol | group)
+    consumer.subscribe([TOPIC])
+    codes: set[int | None] = set()
+
+    def sees(code: int | None) -> bool:
+        message = consumer.poll(1)
+        if message is not None:
+            error = message.error()
+            codes.add(None if error is None else error.code())
+        return code in codes
+
+    producer = Producer(carol)
+    producer.produce(TOPIC, b"before")
+    producer.flush(PATIENCE_S)
+    wait_for("a record", lambda: sees(None))
+    revoke(cluster, "read", "--resource", "topic")
+    wait_for("the refusal", lambda: sees(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(KafkaException) as refused:
+        consumer.commit(asynchronous=False)
+    assert refused.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    consumer.close()
+
+
 def test_wrong_password_is_refused(cluster: LocalCluster) -> None:
     errors: list[KafkaError] = []
     admin = AdminClient(librdkafka(cluster, password="guessed") | {"error_cb": errors.append})
