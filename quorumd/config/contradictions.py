@@ -231,6 +231,11 @@ def suspicions(settings: Settings) -> Iterator[str]:
         )
     if settings.append_linger_ms:
         yield "controller.quorum.append.linger.ms has no effect: writes are batched only while a flush is in progress"
+    if settings.authorizer_class and not settings.super_users and len(settings.quorum_voters) > 1:
+        yield (
+            "authorizer.class.name is set without super.users: nodes serve only super users until the ACLs are "
+            "loaded, so that new nodes cannot form a quorum; add the principals of the nodes"
+        )
     if settings.clock_offset_ms or settings.fail_flush_after:
         yield "faults are injected into this node: remove the properties that begin with internal."
 

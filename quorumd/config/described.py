@@ -1,9 +1,8 @@
-"""The settings of a node as DescribeConfigs returns them: under Kafka's keys, and numbers in the units of their keys."""
+"""The settings of a node as DescribeConfigs returns them: with Kafka's keys, and numbers in the units of the keys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from quorumd.config.setting import INTERNAL
 from quorumd.config.settings import BROKER_ONLY_FIELDS, Settings, keys_of
@@ -28,14 +27,18 @@ def default_configs(settings: Settings) -> tuple[tuple[str, str | None], ...]:
     return tuple(sorted(found))
 
 
-def _default(key: str, value: Any) -> str | None:
+def _default(key: str, value: object) -> str | None:
     """A default. An empty one stands for Kafka's, in the settings of topics, or for none."""
-    if value or isinstance(value, int):
-        return _number(value) or (value if isinstance(value, str) else ",".join(value))
+    if isinstance(value, int):
+        return _number(value)
+    if isinstance(value, str) and value:
+        return value
+    if isinstance(value, tuple) and value:
+        return ",".join(value)
     definition = BROKER_CONFIGS.get(key)
     return definition.default if definition is not None else None
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     """A number or truth value in Kafka's form; "" for another value."""
     return str(value).lower() if isinstance(value, int) else ""

@@ -57,7 +57,7 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
     )
 
     properties: tuple[tuple[str, str], ...] = ()
-    """The keys that are given, without secrets, and their values, for DescribeConfigs of this broker; not a setting."""
+    """The given keys, without secrets, and their values, for DescribeConfigs of this broker; not a setting."""
     default_properties: tuple[tuple[str, str | None], ...] = ()
     """The other keys and their defaults; not a setting."""
     listener_properties: tuple[ListenerProperty, ...] = ()

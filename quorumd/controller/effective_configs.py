@@ -28,7 +28,7 @@ class ConfigValue(NamedTuple):
     source: ConfigSource
     name: str
     value: str | None
-    """None for a default that is no value."""
+    """None for a config whose default is to have none."""
 
 
 class EffectiveConfig(NamedTuple):

@@ -179,7 +179,7 @@ class TransactionCoordinator:
         """Handle InitProducerId: a new epoch fences the previous producers.
 
         `expected` is the producer id and epoch of a client that recovers from an error (KIP-360), else (-1, -1). If
-        the transactional id is not known any more, such a client gets a new producer id.
+        the transactional id has expired, such a client gets a new producer id.
         """
         known = self.transactions.get(transactional_id)
         if not 0 < timeout_ms <= self._settings.max_timeout_ms:

@@ -10,6 +10,7 @@
     topics            DescribeTopicPartitions
     topic_listing     the topics in responses to Metadata
     configs           DescribeConfigs and ListConfigResources
+    own_configs       the configs that a node adds to descriptions of itself
     security          reads of ACLs, quotas, SCRAM credentials and delegation tokens
     sasl              SASL requests on connections without SASL
     describe_node     DescribeNode

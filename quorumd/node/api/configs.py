@@ -33,7 +33,6 @@ from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRe
 from quorumd.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from quorumd.protocol.response_task import begin_response
 from quorumd.protocol.routes import Route, Session
-from quorumd.protocol.wire import Message
 
 _OTHER_RESOURCES = {
     ConfigResourceType.CLIENT_METRICS: (ConfigSource.CLIENT_METRICS, CLIENT_METRICS_CONFIGS),

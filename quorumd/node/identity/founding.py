@@ -287,7 +287,10 @@ class Founding:
         if report.standing is Standing.MEMBER:
             return f"is part of an existing quorum; this node {JOIN_HINT}"
         if report.standing is Standing.UNKNOWN:
-            return "does not report whether it is part of an existing quorum: upgrade it to this version"
+            return (
+                "does not report whether it is part of an existing quorum: upgrade it to this version, or add the "
+                "principal of this node to its super.users"
+            )
         if report.standing is Standing.FOUNDER:
             own_entry = report.founders.by_id(self._own.key.id)
             expected = self.formatted

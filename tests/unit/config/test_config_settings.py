@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.config import SettingDocumentation, Settings, documentation
 from quorumd.config.settings import BROKER_ONLY_FIELDS, keys_of
+from quorumd.config.values import STANDARD_AUTHORIZER
 from quorumd.controller.broker import BrokerEndpoint
 from quorumd.controller.config_table import BROKER_CONFIGS, TOPIC_CONFIGS
 from quorumd.controller.controller import ControllerSettings
@@ -346,6 +347,10 @@ def test_compatible_settings_are_accepted(texts: dict[str, str]) -> None:
         ({"fetch_timeout_ms": "900"}, "shorter than quorum.election.timeout.ms (1000)"),
         ({"retry_backoff_ms": "2s"}, "above quorum.retry.backoff.max.ms (1000)"),
         ({"append_linger_ms": "25"}, "append.linger.ms has no effect"),
+        (
+            {"authorizer_class": STANDARD_AUTHORIZER, "quorum_voters": "1@a:1,2@b:1"},
+            "is set without super.users",
+        ),
         ({"clock_offset_ms": "-1"}, "faults are injected into this node"),
         ({"fail_flush_after": "1"}, "faults are injected into this node"),
     ],

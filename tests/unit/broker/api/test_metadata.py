@@ -270,7 +270,7 @@ def test_responses_do_not_wait_for_other_topics(opening: tuple[SimulatedBrokers,
 def test_leader_is_not_named_before_it_can_append(
     opening: tuple[SimulatedBrokers, Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing waits for so many partitions."""
+    """No response waits while more partitions than MAX_OPENING are being opened."""
     monkeypatch.setattr(new_topics, "MAX_OPENING", 0)
     cluster, client = opening
     unknown = [(ErrorCode.LEADER_NOT_AVAILABLE, -1)]
