@@ -193,4 +193,4 @@ class Coordinators:
             return
         for shard in self._groups.all():
             if shard.is_active:
-                shard.run(lambda machine, times: machine.delete_topics(deleted))
+                shard.run(lambda machine, times: machine.delete_topics(deleted, times))

@@ -53,8 +53,10 @@ from quorumd.protocol.messages.group_metadata_value import GroupMetadataValue
 logger = logging.getLogger("quorumd.broker")
 
 EXPIRY: Final = DeadlineKey("expiry", "")
+DELETION: Final = DeadlineKey("deletion", "")
 GROUPS_PER_CHECK: Final = 16
-"""Groups whose offsets are checked for expiry per deadline, of which a slice handles `EXPIRED_PER_SLICE`."""
+"""Groups whose offsets are checked for expiry or deleted topics per deadline, of which a slice handles
+`EXPIRED_PER_SLICE`."""
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 ErrorResponder = Callable[[ErrorCode], None]
@@ -99,6 +101,9 @@ class GroupCoordinator:
         self._deadlines: Deadlines[DeadlineKey] = Deadlines()
         self._unchecked: deque[str] = deque()
         """The groups whose offsets are still to be checked for expiry."""
+        self._deletions: deque[tuple[str, frozenset[str]]] = deque()
+        """The groups from which offsets are still to be deleted, and the names of deleted topics."""
+        self._topics = topics
         self._rebalances = ClassicRebalances(self.classic, settings, self._deadlines, self.outbox)
         self._sizes = MemberSizes(large_members, self._has_member)
         self._membership = ClassicMembership(
@@ -160,6 +165,8 @@ class GroupCoordinator:
                 self._delete_expired(self._unchecked.popleft(), times)
             delay_ms = 0 if self._unchecked else self._settings.offsets_retention_check_interval_ms
             self._deadlines.set(EXPIRY, times.now_ms + delay_ms)
+        elif key == DELETION:
+            self._delete_next(times)
         elif key.kind in CONSUMER_DEADLINES:
             self._consumer_rebalances.expire(key, times)
         else:
@@ -317,9 +324,16 @@ class GroupCoordinator:
             group_id, targets, subscribed or frozenset(), lambda errors: respond(ErrorCode.NONE, errors)
         )
 
-    def delete_topics(self, topics: frozenset[str]) -> None:
-        """Delete the offsets of deleted topics in every group."""
-        self._requests.delete_topics(topics)
+    def delete_topics(self, topics: frozenset[str], times: Times) -> None:
+        """Delete the offsets of deleted topics in every group, a few at once."""
+        self._deletions.extend((group, topics) for group in self.offsets.groups())
+        self._delete_next(times)
+
+    def _delete_next(self, times: Times) -> None:
+        for _ in range(min(GROUPS_PER_CHECK, len(self._deletions))):
+            self._requests.delete_topics(*self._deletions.popleft(), self._topics)
+        if self._deletions:
+            self._deadlines.set(DELETION, times.now_ms)
 
     def _ids(self) -> Iterable[str]:
         return dict.fromkeys(chain(self.offsets.groups(), self.classic, self.consumers.groups))

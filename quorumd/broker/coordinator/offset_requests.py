@@ -17,6 +17,7 @@ from quorumd.broker.coordinator.offset_store import (
     offset_tombstone,
 )
 from quorumd.broker.coordinator.records import NO_PRODUCER, CoordinatorRecord
+from quorumd.broker.coordinator.topics import Topics
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
@@ -156,12 +157,16 @@ class OffsetRequests:
 
         self._outbox.add(self._deletion(group, deleted, completed))
 
-    def delete_topics(self, topics: frozenset[str]) -> None:
-        """Delete the offsets of deleted topics in every group."""
-        for group in self.store.groups():
-            deleted = [target for target in self.store.of_group(group) if target.topic in topics]
-            if deleted:
-                self._outbox.add(self._deletion(group, deleted))
+    def delete_topics(self, group: str, topics: frozenset[str], current: Topics) -> None:
+        """Delete the offsets of deleted topics in a group, unless they are of `current` topics with these names."""
+        deleted = []
+        for target, stored in self.store.of_group(group).items():
+            if target.topic in topics:
+                known = current.partitions(target.topic)
+                if known is None or stored.topic_id not in (ZERO_UUID, known[0]):
+                    deleted.append(target)
+        if deleted:
+            self._outbox.add(self._deletion(group, deleted))
 
     def expired(
         self, group_id: str, group: ClassicGroup | None, subscribed: frozenset[str] | None, times: Times

@@ -14,8 +14,9 @@ from quorumd.broker.coordinator.records import LoadedMarker
 from quorumd.broker.coordinator.shards import EXPIRED_PER_SLICE, RECORDS_PER_SLICE
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
 from tests.support.broker.classic_members import ClassicClient, Groups, stable_group
-from tests.support.broker.coordinator_shards import group_shard
+from tests.support.broker.coordinator_shards import FixedTopics, group_shard
 
 T0 = TopicPartition("topic", 0)
 T1 = TopicPartition("topic", 1)
@@ -254,7 +255,7 @@ def test_retention_in_a_commit_takes_precedence() -> None:
 def test_offsets_of_deleted_topics_are_deleted(groups: Groups) -> None:
     commit(groups, 1)
     commit(groups, 1, target=TopicPartition("other", 0))
-    groups.run(lambda machine, times: machine.delete_topics(frozenset({"topic"})))
+    groups.run(lambda machine, times: machine.delete_topics(frozenset({"topic"}), times))
     assert [each.target.topic for each in fetch(groups, None)] == ["other"]
 
 
@@ -335,3 +336,37 @@ def test_groups_with_committed_and_pending_offsets(groups: Groups) -> None:
     commit(groups, 1, GroupClient("a"), producer_id=5)
     assert groups.machine.offsets.groups() == ["a", "b"]
     assert [listing.group for listing in groups.machine.listings() if listing is not None] == ["a"]
+
+
+def test_offsets_of_deleted_topics_are_deleted_in_slices() -> None:
+    """Clients make up the names of groups: for 5,000 of them one turn took 95 ms."""
+    groups = group_shard()
+    at_once = GROUPS_PER_CHECK * EXPIRED_PER_SLICE
+    for number in range(3 * at_once):
+        commit(groups, 1, GroupClient(f"group {number}"))
+    remaining = [len(groups.machine.offsets.groups())]
+    groups.run(lambda machine, times: machine.delete_topics(frozenset({"topic"}), times))
+    remaining.append(len(groups.machine.offsets.groups()))
+    until_ms = groups.time.heap.now_ms + 1000
+    while groups.time.heap.step(until_ms):
+        remaining.append(len(groups.machine.offsets.groups()))
+    assert (remaining[0], remaining[-1]) == (3 * at_once, 0)
+    assert max(before - after for before, after in pairwise(remaining)) <= at_once
+
+
+def test_offsets_of_a_topic_that_is_created_again_stay() -> None:
+    """Its name was deleted before, and the deletion of the offsets may not have reached the group yet."""
+    topics = FixedTopics()
+    groups = group_shard(topics=topics)
+    topics.create("topic", 1)
+    found = topics.partitions("topic")
+    assert found is not None
+    for group, topic_id in (("old", KafkaUuid(b"o" * 16)), ("new", found[0])):
+        offsets = [CommittedOffset(T0, 1, 0, "", topic_id)]
+        groups.run(
+            lambda machine, times, group=group, offsets=offsets: machine.commit(
+                GroupClient(group), offsets, times, lambda errors: None, -1, -1, -1
+            )
+        )
+    groups.run(lambda machine, times: machine.delete_topics(frozenset({"topic"}), times))
+    assert groups.machine.offsets.groups() == ["new"]
