@@ -91,8 +91,16 @@ class ClientQuotas:
         self._rates: dict[_Key, WindowedRate] = {}
         self._buckets: dict[_Key, TokenBucket] = {}
 
-    def record(self, key: str, principal: str, client_id: str | None, value: float, now_ms: float) -> int:
-        """Record usage by a client."""
+    def record(
+        self,
+        key: str,
+        principal: str,
+        client_id: str | None,
+        value: float,
+        now_ms: float,
+        counts: bool = True,
+    ) -> int:
+        """Record usage by a client. `counts`: whether the request counts as throttled if it is."""
         quota = self._quota(key, principal, client_id)
         if quota is None:
             return 0
@@ -101,7 +109,7 @@ class ClientQuotas:
         throttle_ms = rate.throttle_ms(quota.limit, now_ms)
         if key == REQUEST_PERCENTAGE:
             throttle_ms = min(throttle_ms, self._settings.window_s * 1000)
-        return self.counters.count(key, throttle_ms)
+        return self.counters.count(key, throttle_ms) if counts else throttle_ms
 
     def unrecord(self, key: str, principal: str, client_id: str | None, value: float, now_ms: float) -> None:
         """Subtract usage that was recorded but did not take place."""

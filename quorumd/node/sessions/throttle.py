@@ -55,7 +55,7 @@ def is_exempt(request: Request[Message]) -> bool:
 class Throttle:
     """The quotas of one connection."""
 
-    __slots__ = ("_clock", "_handled", "_quotas", "_since_ms", "until_ms")
+    __slots__ = ("_clock", "_counts", "_handled", "_quotas", "_since_ms", "until_ms")
 
     def __init__(self, quotas: ClientQuotas, clock: Clock) -> None:
         self.until_ms = 0.0
@@ -64,6 +64,8 @@ class Throttle:
         self._clock = clock
         self._handled: Request[Message] | None = None
         """The request whose handler runs."""
+        self._counts = True
+        """Whether the end of this work counts the request as throttled: slices count with their response."""
         self._since_ms = 0.0
 
     @property
@@ -85,19 +87,19 @@ class Throttle:
         self._handled = None
         if is_exempt(request):
             return
-        self._handled, self._since_ms = request, self._clock.now_ms()
+        self._handled, self._since_ms, self._counts = request, self._clock.now_ms(), True
         if request.api_key == ApiKey.PRODUCE:
             self._record(session, request, PRODUCER_BYTE_RATE, len(request.frame))
 
     def resume(self, request: Request[Message]) -> None:
         """Continue to handle a request."""
         self._handled = None if is_exempt(request) else request
-        self._since_ms = self._clock.now_ms()
+        self._since_ms, self._counts = self._clock.now_ms(), False
 
     def end(self, session: Session) -> None:
         """End the handling of the request that `begin` or `resume` recorded."""
         if self._handled is not None:
-            self._count_time(session, self._handled)
+            self._count_time(session, self._handled, self._counts)
             self._handled = None
 
     def apply(self, session: Session, request: Request[Message], message: Message) -> None:
@@ -120,17 +122,19 @@ class Throttle:
         """Count what the request has used so far, and return the throttle time of its response."""
         self._extend(own_ms)
         if request is self._handled:
-            self._count_time(session, request)
+            self._count_time(session, request, True)
         return self.remaining_ms
 
-    def _count_time(self, session: Session, request: Request[Message]) -> None:
+    def _count_time(self, session: Session, request: Request[Message], counts: bool) -> None:
         now_ms = self._clock.now_ms()
         spent_ms, self._since_ms = now_ms - self._since_ms, now_ms
-        self._record(session, request, REQUEST_PERCENTAGE, spent_ms * PERCENT_PER_MS)
+        self._record(session, request, REQUEST_PERCENTAGE, spent_ms * PERCENT_PER_MS, counts)
 
-    def _record(self, session: Session, request: Request[Message], key: str, value: float) -> None:
-        now_ms = self._clock.now_ms()
-        self._extend(self._quotas.record(key, session.origin.principal, request.client_id, value, now_ms))
+    def _record(
+        self, session: Session, request: Request[Message], key: str, value: float, counts: bool = True
+    ) -> None:
+        principal, now_ms = session.origin.principal, self._clock.now_ms()
+        self._extend(self._quotas.record(key, principal, request.client_id, value, now_ms, counts))
 
     def _extend(self, throttle_ms: int) -> None:
         if throttle_ms > 0:

@@ -231,15 +231,16 @@ def test_time_of_slices_counts(harness: ThrottledHarness) -> None:
     """A client with a quota could occupy the event thread with large requests all the time."""
     scheduler = SliceScheduler(harness.time.clock.call_soon, 1, harness.basics.paying)
     harness.limit(REQUEST_PERCENTAGE, 10)
-    harness.route = lambda session, request: scheduler.begin(SlowTask(harness, session, request, 4))
+    harness.route = lambda session, request: scheduler.begin(SlowTask(harness, session, request, 6))
     harness.send()
     assert harness.throttle_times() == []
-    for _ in range(3):
+    for _ in range(5):
         harness.time.pass_ms(350)
     (throttle_ms,) = harness.throttle_times()
-    assert throttle_ms > 0, "140 % of a second over 11 seconds"
+    assert throttle_ms > 0, "210 % of a second over 12 seconds"
     assert harness.transport.reading == ["pause"]
     assert harness.basics.paying.payer is None
+    assert harness.context.quotas.counters.throttled == {REQUEST_PERCENTAGE: 1}
 
 
 def test_slices_of_other_requests_do_not_count(harness: ThrottledHarness) -> None:
