@@ -90,7 +90,11 @@ def _chunks(data: bytes, batch: BatchHeader, limit: int) -> Iterator[bytes]:
         if whole is None:
             raise NotDecoded
         yield whole
-        return
+    else:
+        yield from _gzip_chunks(data, batch, limit)
+
+
+def _gzip_chunks(data: bytes, batch: BatchHeader, limit: int) -> Iterator[bytes]:
     position, end = batch.position + HEADER_SIZE, batch.position + batch.size
     decoder = zlib.decompressobj(GZIP_FORMAT)
     size = 0

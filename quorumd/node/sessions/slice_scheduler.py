@@ -44,7 +44,8 @@ class SliceScheduler:
         self._is_scheduled = False
         self._budget = self.slice_size
         while self._waiting and self._budget > 0:
-            self._advance(*self._waiting.popleft())
+            task, payer = self._waiting.popleft()
+            self._advance(task, payer)
         self._schedule()
 
     def _advance(self, task: SlicedTask, payer: Payer | None) -> None:

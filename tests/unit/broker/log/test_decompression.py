@@ -146,7 +146,7 @@ def test_length_of_a_snappy_block_is_bounded() -> None:
     data = CountedReads(b"\xff" * 1000 + b"\x01")
     with pytest.raises(MalformedMessage):
         decoded(decompress_snappy(data, LIMIT))
-    assert data.count == 5
+    assert data.count <= 5
 
 
 def test_damage_is_reported() -> None:
