@@ -268,3 +268,20 @@ def test_copies_are_recovered_in_plain_swarm() -> None:
     report = Simulation(seed := next(seeds), draw_options(seed)).run()
     assert report.ok, str(report)
     assert report.counters["copies recovered"] > 0
+
+
+def test_write_that_a_failed_sync_drops_on_its_leader_is_committed_by_the_others() -> None:
+    """Its leader has it neither in memory nor on its disk, and acknowledges it before it notices the failure."""
+    options = SimulationOptions(
+        faults={"failed sync": 1.0},
+        fault_interval_ms=150.0,
+        safety_ms=1000.0,
+        election_timeout_ms=300,
+        fetch_timeout_ms=600,
+        segment_bytes=600,
+        disk=DiskLatency(usual_ms=(5.0, 60.0)),
+        workload=WorkloadOptions(longest_padding=3000, think_ms=(3.0, 20.0)),
+    )
+    for seed in (4, 5, 6):
+        report = Simulation(seed, options).run()
+        assert report.ok, str(report)

@@ -170,9 +170,11 @@ class _View:
         return False
 
     def _observe_log(self, node: Node) -> None:
-        seen, log = self._seen, node.log
+        seen, log, machine = self._seen, node.log, self._machine
         try:
-            change = self._machine.mirror.refresh(log.read, log.start_offset, self._committed.batches)
+            change = machine.mirror.refresh(
+                log.read, log.start_offset, self._committed.batches, sync_failed=machine.sync_failed
+            )
         except ValueError as fault:
             raise InvariantViolation(
                 "a log begins where committed data ends", f"node {seen.node_id}: {fault}"

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from quorumd.errors import StorageError
 from quorumd.log.snapshot_file import parse_snapshot_name
 from quorumd.protocol.batch_scan import headers
 from quorumd.simulator.environment.directory import Directory
@@ -52,12 +53,16 @@ class LogMirror:
         read: Callable[[int, int], bytes],
         start_offset: int = 0,
         committed: Sequence[Batch] = (),
+        *,
+        sync_failed: bool = False,
     ) -> LogChange:
         """Update the mirror with `read(offset, limit)`, which is `SegmentedLog.read`.
 
         A log that starts above offset 0 starts with a snapshot. The mirror covers the whole log, and takes the
-        batches that the snapshot replaces from `committed`. Raises ValueError if no committed batch ends at
-        `start_offset`.
+        batches that the snapshot replaces from `committed`. With `sync_failed`, batches that can no longer be
+        read remain: a failed sync has dropped them, which removes nothing from the log of the quorum.
+
+        Raises ValueError if no committed batch ends at `start_offset`.
         """
         batches = self.batches
         removed: list[Batch] = []
@@ -66,7 +71,12 @@ class LogMirror:
         data = b""
         while batches and batches[-1].base_offset >= start_offset:
             last = batches[-1]
-            data = read(last.base_offset, READ_BYTES)
+            try:
+                data = read(last.base_offset, READ_BYTES)
+            except StorageError:
+                if not sync_failed:
+                    raise
+                break
             if data.startswith(last.data):
                 data = data[len(last.data) :]
                 break

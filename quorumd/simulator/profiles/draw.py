@@ -67,9 +67,6 @@ MORE_TRANSFERS, MAINTENANCE_MS = 5.0, 300.0
 whether a snapshot is due."""
 FAULTS_OF_SEGMENTS, SEGMENT_BYTES = frozenset({"failed segment", "damaged indexes"}), (600.0, 4e3)
 """Faults that need sealed segments, and the range of their sizes."""
-FAILED_SYNC = "failed sync"
-"""A fault that drops written data, which checkers then read only if the node keeps it in memory, as it does
-for batches smaller than a segment."""
 MOVES = frozenset({"moved node", "moved quorum"})
 """Faults after which nodes must learn the new addresses of others."""
 LARGE_TRANSFER_BYTES = 30_000
@@ -341,7 +338,7 @@ class _Sampler:
         """Draw the faults on which no other draw depends, from a separate stream."""
         names = profile.separate_faults if profile.faults else ()
         options = self._with_faults(options, names, profile.separate_share)
-        if not FAULTS_OF_SEGMENTS.isdisjoint(options.faults) and FAILED_SYNC not in options.faults:
+        if not FAULTS_OF_SEGMENTS.isdisjoint(options.faults):
             segment_bytes = int(self._log_uniform(*SEGMENT_BYTES))
             options = replace(options, segment_bytes=min(options.segment_bytes, segment_bytes))
         if INTERRUPTED_TRANSFER not in options.faults:

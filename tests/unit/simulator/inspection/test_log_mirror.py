@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import pytest
 
+from quorumd.errors import FlushFailed, StorageError
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.inspection.log_mirror import Batch, DurableLog, LogMirror, batches_below, batches_in
-from tests.support.log.small_logs import fill, fresh_disk, open_log
+from tests.support.log.small_logs import SMALL, fill, fresh_disk, open_log
 from tests.support.log.snapshots import write_snapshot
 
 SNAPSHOT = OffsetAndEpoch(15, 1)
@@ -70,6 +71,42 @@ class TestMirror:
         log.delete_before(SNAPSHOT)
         with pytest.raises(ValueError, match="no committed batch ends"):
             LogMirror().refresh(log.read, log.start_offset, batches[:10])
+
+
+class TestFailedSync:
+    """With batches of more than a segment, which the node does not keep in memory."""
+
+    SIZE = 3 * SMALL.segment_bytes
+
+    @pytest.fixture
+    def mirrored(self) -> tuple[SegmentedLog, LogMirror, list[Batch]]:
+        """A log whose last batch a failed sync has dropped, its mirror of before, and its batches."""
+        disk = fresh_disk(1)
+        log = open_log(disk, "log")
+        data = fill(log, 1)
+        log.begin_flush()()
+        data += fill(log, 1, size=self.SIZE)
+        mirror = LogMirror()
+        mirror.refresh(log.read)
+        disk.fail_sync()
+        with pytest.raises(FlushFailed):
+            log.begin_flush()()
+        return log, mirror, batches_in(b"".join(data))
+
+    def test_dropped_batch_remains(self, mirrored: tuple[SegmentedLog, LogMirror, list[Batch]]) -> None:
+        log, mirror, batches = mirrored
+        with pytest.raises(StorageError):
+            mirror.refresh(log.read)
+        assert mirror.refresh(log.read, sync_failed=True) == ([], [])
+        assert mirror.batches == batches
+
+    def test_batches_after_the_dropped_one_are_appended(
+        self, mirrored: tuple[SegmentedLog, LogMirror, list[Batch]]
+    ) -> None:
+        log, mirror, batches = mirrored
+        more = batches_in(b"".join(fill(log, 2, size=self.SIZE)))
+        assert mirror.refresh(log.read, sync_failed=True) == ([], more)
+        assert mirror.batches == batches + more
 
 
 class TestDurable:
