@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from random import Random
 
 import pytest
 
+from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from quorumd.simulator.checkers import InvariantViolation
-from quorumd.simulator.faults.damaged_files import DamagedFile
+from quorumd.simulator.faults.contradictions import CONTRADICTIONS, frame_of, log_files
+from quorumd.simulator.faults.damaged_files import DamagedFile, replaced_log
 from quorumd.simulator.faults.formats import RepeatedFormat
 from quorumd.simulator.faults.refused_requests import _KINDS, Refused, RefusedRequest
 from tests.support.simulator.simulated_cluster import elect, make_cluster, run
@@ -25,6 +28,36 @@ def test_every_damage_is_refused_and_the_node_continues_with_its_files() -> None
     assert cluster.counters["wrong directories refused"] > 100
     run(cluster, 10_000.0)
     assert len(cluster.running()) == 3
+
+
+def test_every_contradiction_is_refused() -> None:
+    cluster, fault = make_cluster(1), DamagedFile()
+    machine = elect(cluster)
+    run(cluster, 1000.0)
+    cluster.kill(machine.node_id)
+    for seed in range(200):
+        fault.refuse(cluster, Random(seed), machine, fault._contradiction)
+    assert cluster.counters["wrong directories refused"] == 200
+    cluster.boot(machine.node_id)
+    assert elect(cluster) is machine
+
+
+@pytest.mark.parametrize("is_in_snapshot", [True, False])
+def test_log_without_the_contradiction_is_accepted(is_in_snapshot: bool) -> None:
+    """The nodes refuse because of the last record: all others can be applied."""
+    cluster, fault = make_cluster(1), DamagedFile()
+    machine = elect(cluster)
+    run(cluster, 1000.0)
+    cluster.kill(machine.node_id)
+    for records in CONTRADICTIONS:
+        frames = [frame_of(record) for record in records]
+        for kept, is_valid in ((frames, False), (frames[:-1], True)):
+            if is_valid and type(records[0]) is BeginTransactionRecord:
+                continue  # A snapshot cannot end within a transaction.
+            log = log_files(1, kept if is_in_snapshot else [], [] if is_in_snapshot else kept)
+            files = replaced_log(machine, log)
+            with pytest.raises(InvariantViolation, match="refuses") if is_valid else nullcontext():
+                fault.refuse(cluster, Random(1), machine, lambda random, machine, files=files: files)
 
 
 def test_formatted_directories_are_left_alone() -> None:
