@@ -184,14 +184,14 @@ def expect_refusal(
     machine: Machine,
     root: Directory,
     mistake: str,
-    edit: Callable[[], None] | None = None,
+    edit: Callable[[], object] | None = None,
     why: str = "that is not its own",
     is_watched: Callable[[str], bool] = lambda path: True,
 ) -> None:
     """Start the node, which is down, with files that it must refuse and leave unchanged.
 
-    `edit` modifies the files first. Raises InvariantViolation if the node starts, or if it changes files for which
-    `is_watched` is true. Its own files are restored afterwards.
+    `edit` modifies the files first. Raises InvariantViolation if the node starts and does not exit at once, or if it
+    changes files for which `is_watched` is true. Its own files are restored afterwards.
     """
     own = machine.disk.exchange(root)
     # The checkers must not take the wrong files for the node's own.
@@ -199,18 +199,21 @@ def expect_refusal(
     process = Process(f"node-{machine.node_id}", machine.node_id, machine.incarnation)
     machine.disk.mount(process)
     machine.disk.repair()
+    machine.exiting = False
     if edit is not None:
         edit()
     before = machine.disk.contents()
     try:
         cluster.start_node(machine, process)
+        is_refused = machine.exiting
     except StorageError:
-        cluster.counters["wrong directories refused"] += 1
-    else:
-        raise InvariantViolation(f"a node refuses a directory {why}", f"node {machine.node_id}: {mistake}")
+        is_refused = True
     finally:
-        process.alive = False
+        process.alive = machine.exiting = False
         cluster.network.process_ended(process)
+    if not is_refused:
+        raise InvariantViolation(f"a node refuses a directory {why}", f"node {machine.node_id}: {mistake}")
+    cluster.counters["wrong directories refused"] += 1
     after = machine.disk.contents()
     machine.disk.exchange(own)
     machine.disk.after_sync = after_sync

@@ -107,7 +107,7 @@ BROKER_NODE_FAULTS = (
 )
 """Faults of clusters whose nodes have the broker role."""
 
-RARE_BROKER_NODE_FAULT_NAMES = ("raised min.insync.replicas",)
+RARE_BROKER_NODE_FAULT_NAMES = ("raised min.insync.replicas", "refused directory")
 """Faults of nodes with the broker role that few seeds have."""
 
 MOVE_FAULT_NAMES = ("power loss after a move",)

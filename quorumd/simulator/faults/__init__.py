@@ -10,7 +10,8 @@ drawn at any time. `Cluster.repair` ends all faults early.
     disks             stalls, full disks, failed syncs, reads and writes, also when a segment begins
     clocks            wall clocks that jump
     data_directories  corrupted segments, replaced disks, and mistakes of operators
-    damaged_files     damaged small files and lost segments
+    damaged_files     damaged small files, lost segments, and logs that contradict themselves
+    contradictions    the content of such logs
     damaged_indexes   damaged indexes, which nodes rebuild
     formats           directories that are formatted again
     refused_requests  requests that must be refused
@@ -26,7 +27,7 @@ drawn at any time. `Cluster.repair` ends all faults early.
     faulty_leaders    wrong responses to the fetches of followers
     registrations     controllers unregistered by operators
     broker_nodes      nodes with the broker role: lost responses to proposals, late metadata, raised
-                      min.insync.replicas, power losses after moves
+                      min.insync.replicas, power losses after moves, directories that others use
     brokers           brokers that crash, lose disks, pause, and are isolated
 """
 
@@ -40,6 +41,7 @@ from quorumd.simulator.faults.broker_nodes import (
     LostIsrResponse,
     PowerLossAfterMove,
     RaisedMinIsr,
+    RefusedDirectory,
 )
 from quorumd.simulator.faults.brokers import (
     BrokerCrash,
@@ -163,5 +165,6 @@ ALL_FAULTS: tuple[Fault, ...] = (
     LostIsrResponse(),
     LateMetadata(),
     RaisedMinIsr(),
+    RefusedDirectory(),
     PowerLossAfterMove(),
 )

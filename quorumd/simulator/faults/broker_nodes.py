@@ -9,6 +9,8 @@ from typing import Final
 from quorumd.broker.api.topic_messages import INTERNAL_TOPICS
 from quorumd.broker.replication.isr_proposal import IsrProposal
 from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS
+from quorumd.log.directory_lock import lock_directory
+from quorumd.log.meta_properties import load_meta_properties, save_meta_properties
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.incremental_alter_configs_request import (
@@ -19,9 +21,11 @@ from quorumd.protocol.messages.incremental_alter_configs_request import (
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.cluster_view import ObservedBroker
 from quorumd.simulator.brokers.nodes.fleet import BrokerNodes
-from quorumd.simulator.cluster import Cluster
+from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.data_directories import DATA_DIRECTORY, expect_refusal
 from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.environment.stream import Side
+from quorumd.simulator.faults.base import undisturbed
 from quorumd.simulator.faults.links import DelayedConnection, block_for
 from quorumd.simulator.workload.request_connection import RequestConnection
 
@@ -145,6 +149,40 @@ class PowerLossAfterMove:
         cluster.counters["power losses after moves"] += 1
         cluster.lose_power(broker_id)
         cluster.restart_later(broker_id)
+
+
+class RefusedDirectory:
+    """A node is started while another process has locked one of its log directories for partitions, or with that of
+    another cluster. It must refuse, and continues with its own directories."""
+
+    name = "refused directory"
+
+    def available(self, cluster: Cluster) -> bool:
+        return bool(_brokers(cluster))
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        machine = random.choice(_brokers(cluster))
+        cluster.kill(machine.node_id)
+        path, disk = random.choice(list(machine.log_directories)), machine.disk
+        node_meta, meta = load_meta_properties(disk, DATA_DIRECTORY), load_meta_properties(disk, path)
+        cluster.restart_later(machine.node_id)
+        if node_meta is None or node_meta.cluster_id is None or meta is None:
+            return
+        foreign = meta._replace(cluster_id="another cluster")
+        edits = (
+            partial(lock_directory, disk, path),
+            partial(save_meta_properties, disk, path, foreign),
+        )
+        way = random.randrange(2)
+        mistake = f"{path} is {('locked', 'of another cluster')[way]}"
+        why = "that others use"
+        expect_refusal(
+            cluster, machine, disk.copy(), mistake, edits[way], why, lambda name: name.startswith(path)
+        )
+
+
+def _brokers(cluster: Cluster) -> list[Machine]:
+    return [machine for machine in undisturbed(cluster) if machine.log_directories]
 
 
 class RaisedMinIsr:
