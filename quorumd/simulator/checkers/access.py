@@ -76,13 +76,15 @@ class Question(NamedTuple):
     operation: int
     kind: int
     name: str
+    variant: int = 0
+    """Which of several requests that need the same right."""
 
     @property
     def is_decided_by_leader(self) -> bool:
         """Whether a success means that a majority has confirmed the decision."""
-        return self.operation in (ALTER, ALTER_CONFIGS) or (
-            self.operation == DESCRIBE_CONFIGS and self.kind != CLUSTER
-        )
+        if self.kind == CLUSTER:
+            return self.operation == ALTER_CONFIGS or (self.operation == ALTER and self.variant == 0)
+        return self.operation in (ALTER, ALTER_CONFIGS, DESCRIBE_CONFIGS)
 
 
 class Effect(NamedTuple):
@@ -247,7 +249,10 @@ class AccessIsAsGranted:
         """Return the possible verdicts since a time: True if the question may be allowed, False if it may be
         denied."""
         questions = [question]
-        if (question.operation, question.kind) == (CREATE, TOPIC):
+        if question.operation == DELETE:
+            # Everyone who may describe a topic learns that it does not exist.
+            questions = [question._replace(operation=DESCRIBE)]
+        if question.kind == TOPIC and question.operation in (CREATE, DELETE):
             questions.append(question._replace(kind=CLUSTER, name=CLUSTER_NAME))
         decided = [self._decide(each, requested_ms) for each in questions]
         return {

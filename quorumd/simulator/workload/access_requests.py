@@ -6,9 +6,14 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
+from quorumd.ids import METADATA_TOPIC, ZERO_UUID, KafkaUuid
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages import alter_client_quotas_request as quotas
+from quorumd.protocol.messages import alter_partition_reassignments_request as moves
 from quorumd.protocol.messages import alter_user_scram_credentials_request as scram
+from quorumd.protocol.messages import delete_topics_request as deletions
+from quorumd.protocol.messages import elect_leaders_request as elections
+from quorumd.protocol.messages import update_features_request as features
 from quorumd.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from quorumd.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -18,6 +23,7 @@ from quorumd.protocol.messages.describe_client_quotas_request import (
     ComponentData,
     DescribeClientQuotasRequest,
 )
+from quorumd.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from quorumd.protocol.messages.describe_topic_partitions_request import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
@@ -30,6 +36,11 @@ from quorumd.protocol.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from quorumd.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
+from quorumd.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
+from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers import access
 from quorumd.simulator.checkers.access import CLUSTER, CLUSTER_NAME, GROUP, TOPIC, Entry, Question
@@ -46,13 +57,20 @@ CONFIGS: Final = {
     GROUP: (int(ConfigResourceType.GROUP), "streams.initial.rebalance.delay.ms"),
 }
 OPERATIONS: Final = {
-    TOPIC: (access.CREATE, access.ALTER, access.DESCRIBE, access.DESCRIBE_CONFIGS, access.ALTER_CONFIGS),
+    TOPIC: (
+        access.CREATE,
+        access.ALTER,
+        access.DELETE,
+        access.DESCRIBE,
+        access.DESCRIBE_CONFIGS,
+        access.ALTER_CONFIGS,
+    ),
     GROUP: (access.DESCRIBE_CONFIGS, access.ALTER_CONFIGS, access.ALTER_CONFIGS),
     CLUSTER: (access.ALTER, access.DESCRIBE, access.DESCRIBE_CONFIGS, access.ALTER_CONFIGS),
 }
 """Operations that a client requests."""
 GRANTED: Final = {
-    TOPIC: (access.ALL, access.READ, access.WRITE, access.DELETE, *OPERATIONS[TOPIC]),
+    TOPIC: (access.ALL, access.READ, access.WRITE, *OPERATIONS[TOPIC]),
     GROUP: (access.ALL, access.READ, *OPERATIONS[GROUP]),
     CLUSTER: (access.ALL, access.CREATE, *OPERATIONS[CLUSTER]),
 }
@@ -60,6 +78,9 @@ QUOTAS: Final = (("producer_byte_rate", 1), ("consumer_byte_rate", 1), ("control
 """Keys of quotas, and the unit of their values: clients exceed only the last one."""
 SCRAM_MECHANISMS: Final = (1, 2)
 STRANGER: Final = "User:stranger"
+UNKNOWN_NODE: Final = 9998
+VARIANTS: Final = 8
+"""Requests that need the same right, at most."""
 
 
 class AccessRequests:
@@ -73,7 +94,8 @@ class AccessRequests:
         """Draw a request of a client."""
         kind = self._random.choice((TOPIC, GROUP, GROUP, CLUSTER))
         operation = self._random.choice(OPERATIONS[kind])
-        return Question(*client, operation, kind, self._name(kind, now_ms))
+        variant = self._random.randrange(VARIANTS)
+        return Question(*client, operation, kind, self._name(kind, now_ms), variant)
 
     def _name(self, kind: int, now_ms: float) -> str:
         if kind == CLUSTER:
@@ -185,12 +207,40 @@ LISTS: Final[tuple[tuple[Message, int], ...]] = (
 )
 """The requests that list everything that the administrator sets."""
 
+_INVALID_ACL: Final = AclCreation(
+    TOPIC, "unknown", access.LITERAL, "without a type", "*", access.READ, access.ALLOW
+)
+_NOTHING: Final = DeleteAclsFilter(access.ANY, None, access.ANY, STRANGER, None, access.ANY, access.ANY)
+CHANGES: Final[tuple[tuple[Message, int], ...]] = (
+    (DeleteAclsRequest([_NOTHING]), 3),
+    (elections.ElectLeadersRequest(0, [elections.TopicPartitions("unknown", [0])], TIMEOUT_MS), 2),
+    (
+        moves.AlterPartitionReassignmentsRequest(
+            TIMEOUT_MS, True, [moves.ReassignableTopic("unknown", [moves.ReassignablePartition(0, [1])])]
+        ),
+        1,
+    ),
+    (features.UpdateFeaturesRequest(TIMEOUT_MS, [features.FeatureUpdateKey("no.version", 1)]), 1),
+    (UnregisterBrokerRequest(UNKNOWN_NODE), 0),
+    (scram.AlterUserScramCredentialsRequest([scram.ScramCredentialDeletion("stranger", 1)], []), 0),
+    (RemoveRaftVoterRequest(None, UNKNOWN_NODE, KafkaUuid(bytes(15) + b"\x01")), 0),
+    (CreateAclsRequest([_INVALID_ACL]), 3),
+)
+"""Requests that change the cluster if it has what they name. The first one changes nothing, and succeeds."""
+DESCRIPTIONS: Final[tuple[tuple[Message, int], ...]] = (
+    LISTS[0],
+    LISTS[2],
+    (DescribeQuorumRequest([TopicData(METADATA_TOPIC, [PartitionData(0)])]), 2),
+    (ListPartitionReassignmentsRequest(TIMEOUT_MS, None), 0),
+)
+CONFIG_LISTS: Final[tuple[tuple[Message, int], ...]] = (LISTS[1], (ListConfigResourcesRequest([]), 1))
+
 
 def access_request(question: Question) -> tuple[Message, int]:
     """Return the request of a client that needs the right in question, and the version of the request."""
     kind, operation, name = question.kind, question.operation, question.name
     if kind == CLUSTER:
-        return _cluster_request(operation)
+        return _cluster_request(question)
     if operation == access.DESCRIBE_CONFIGS:
         return describe_request([(CONFIGS[kind][0], name)]), 4
     if operation == access.ALTER_CONFIGS:
@@ -201,15 +251,29 @@ def access_request(question: Question) -> tuple[Message, int]:
         return CreateTopicsRequest([CreatableTopic(name, 1, 1)], TIMEOUT_MS, True), 7
     if operation == access.ALTER:
         return CreatePartitionsRequest([CreatePartitionsTopic(name, 2, None)], TIMEOUT_MS, True), 3
+    if operation == access.DELETE:
+        return _deletion(question)
+    if question.variant % 2:
+        return MetadataRequest([MetadataRequestTopic(ZERO_UUID, name)], False), 12
     return DescribeTopicPartitionsRequest([TopicRequest(name)]), 0
 
 
-def _cluster_request(operation: int) -> tuple[Message, int]:
+def _deletion(question: Question) -> tuple[Message, int]:
+    """Delete a topic that does not exist; every request about an unknown id gets the same error."""
+    state, name = deletions.DeleteTopicState, question.name
+    if question.variant % 2:
+        return deletions.DeleteTopicsRequest([], [name], TIMEOUT_MS), 5
+    unknown = KafkaUuid(bytes(15) + bytes((1 + question.variant,)))
+    return deletions.DeleteTopicsRequest([state(name), state(None, unknown)], [], TIMEOUT_MS), 6
+
+
+def _cluster_request(question: Question) -> tuple[Message, int]:
+    operation, variant = question.operation, question.variant
     if operation == access.ALTER:
-        nothing = DeleteAclsFilter(access.ANY, None, access.ANY, STRANGER, None, access.ANY, access.ANY)
-        return DeleteAclsRequest([nothing]), 3
+        return CHANGES[variant % len(CHANGES)]
     if operation == access.ALTER_CONFIGS:
         entity = [quotas.EntityData("user", "stranger")]
         ops = [quotas.OpData(QUOTAS[0][0], 1, False)]
         return quotas.AlterClientQuotasRequest([quotas.EntryData(entity, ops)], True), 1
-    return LISTS[0] if operation == access.DESCRIBE else LISTS[1]
+    lists = DESCRIPTIONS if operation == access.DESCRIBE else CONFIG_LISTS
+    return lists[variant % len(lists)]

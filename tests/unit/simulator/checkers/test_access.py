@@ -187,6 +187,27 @@ def test_topics_are_created_with_a_right_on_the_cluster() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "name", "operation", "expected"),
+    [
+        (CLUSTER, CLUSTER_NAME, access.DELETE, {True}),
+        (TOPIC, "t", DESCRIBE, {True}),
+        (TOPIC, "t", access.DELETE, {True}),  # which implies DESCRIBE
+        (CLUSTER, CLUSTER_NAME, DESCRIBE, {False}),
+        (TOPIC, "u", access.DELETE, {False}),
+    ],
+)
+def test_everyone_who_may_describe_a_topic_learns_that_it_cannot_be_deleted(
+    kind: int, name: str, operation: int, expected: set[bool]
+) -> None:
+    checker = AccessIsAsGranted()
+    created(checker, Entry(kind, name, LITERAL, "User:amy", "*", operation, ALLOW), 10.0)
+    question = Question(*AMY, access.DELETE, TOPIC, "t")
+    assert checker.verdicts(question, 20.0) == expected
+    created(checker, Entry(TOPIC, "t", LITERAL, "User:amy", "*", DESCRIBE, DENY), 30.0)
+    assert checker.verdicts(question, 40.0) == (expected if kind == CLUSTER else {False})
+
+
+@pytest.mark.parametrize(
     ("entry", "expected"),
     [
         (ENTRY, True),
