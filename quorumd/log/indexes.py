@@ -142,9 +142,7 @@ class SegmentIndexes:
         entries = array("I", bytes(8 * len(self._positions)))
         entries[0::2] = self._last_offsets
         entries[1::2] = self._positions
-        if sys.byteorder == "little":
-            entries.byteswap()
-        return entries.tobytes()
+        return _swapped(entries).tobytes()
 
     def time_index(self) -> bytes:
         """The content of the `.timeindex` file."""
@@ -154,11 +152,10 @@ class SegmentIndexes:
         entries[0::3] = halves[is_little::2]
         entries[1::3] = halves[not is_little :: 2]
         entries[2::3] = self._time_offsets
-        if is_little:
-            entries.byteswap()
+        content = _swapped(entries).tobytes()
         if self._largest[0] > self._last_time_entry[0]:
-            return entries.tobytes() + _TIME_ENTRY.pack(*self._largest)
-        return entries.tobytes()
+            content += _TIME_ENTRY.pack(*self._largest)
+        return content
 
     @property
     def _last_time_entry(self) -> tuple[int, int]:
@@ -169,7 +166,11 @@ class SegmentIndexes:
 
 def _words(content: bytes) -> array[int]:
     """Big-endian 32-bit words."""
-    words = array("I", content)
+    return _swapped(array("I", content))
+
+
+def _swapped(words: array[int]) -> array[int]:
+    """Convert words between the byte order of this machine and big-endian order, in place."""
     if sys.byteorder == "little":
         words.byteswap()
     return words

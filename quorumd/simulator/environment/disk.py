@@ -64,6 +64,7 @@ class SimulatedDisk:
         self.has_power = True
         self._calls_to_power_loss, self._syncs_to_power_loss = Countdown(), Countdown()
         self._syncs_to_failure, self._directory_syncs_to_failure = Countdown(), Countdown()
+        self._sync_error = EIO
         self._changes_to_failure, self._change_error = Countdown(), EIO
         self._on_rename: tuple[str, Callable[[], None]] | None = None
         self._failing_changes = 0
@@ -99,9 +100,9 @@ class SimulatedDisk:
         """Make the `syncs`-th sync of a file with unsynced writes, and every call after it, raise PowerLost."""
         self._syncs_to_power_loss.left = syncs
 
-    def fail_sync(self, syncs: int = 1) -> None:
-        """Make the `syncs`-th sync of a file from now fail with EIO and drop the data that it had to write."""
-        self._syncs_to_failure.left = syncs
+    def fail_sync(self, syncs: int = 1, code: int = EIO) -> None:
+        """Make the `syncs`-th sync of a file from now fail with `code` and drop the data that it had to write."""
+        self._syncs_to_failure.left, self._sync_error = syncs, code
 
     @property
     def busy_until_ms(self) -> float:
@@ -413,7 +414,7 @@ class SimulatedDisk:
             self.changes += 1
             self.cuts += 1
             file.crash(self._random)
-            raise disk_error(EIO)
+            raise disk_error(self._sync_error)
 
     def _power_fails(self) -> None:
         self.has_power = False

@@ -48,12 +48,13 @@ class FailedDirectorySync(RunningNodeFault):
 
 
 class FailedSync(RunningNodeFault):
-    """One of the next syncs of a file fails, and its unwritten data is lost."""
+    """One of the next syncs of a file fails, and its unwritten data is lost. The device reports an error, or a file
+    system that allocates blocks late has none left."""
 
     name = "failed sync"
 
     def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
-        machine.disk.fail_sync(1 + random.randrange(5))
+        machine.disk.fail_sync(1 + random.randrange(5), random.choice((EIO, EIO, ENOSPC)))
 
 
 class FailedRead(RunningNodeFault):
