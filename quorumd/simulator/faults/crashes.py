@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
+from typing import Final
 
 from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.faults.base import RunningNodeFault
+
+REPEATED_SIGNAL_MS: Final = 50.0
+"""The longest time after which an operator repeats the signal to shut down."""
 
 
 class PowerLoss(RunningNodeFault):
@@ -62,9 +68,21 @@ class KillEverything(RunningNodeFault):
 
 
 class ShutDown(RunningNodeFault):
-    """An operator restarts a node."""
+    """An operator restarts a node, or all of them at once, and sometimes repeats the signal."""
 
     name = "shutdown"
 
     def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
-        cluster.shut_down(machine.node_id)
+        machines = cluster.running() if random.random() < 0.15 else [machine]
+        repeats = random.random() < 0.3
+        for each in machines:
+            cluster.shut_down(each.node_id)
+            if repeats:
+                delay_ms = random.random() * REPEATED_SIGNAL_MS
+                cluster.heap.call_later(
+                    delay_ms, partial(self._repeat, cluster, each, each.process), b"signal"
+                )
+
+    def _repeat(self, cluster: Cluster, machine: Machine, process: Process | None) -> None:
+        if machine.process is process:
+            cluster.shut_down(machine.node_id)

@@ -4,6 +4,7 @@ from random import Random
 
 from quorumd.simulator.cluster import Machine
 from quorumd.simulator.faults.clocks import ClockJump
+from quorumd.simulator.faults.crashes import ShutDown
 from quorumd.simulator.faults.processes import PausedProcess, SlowProcess, StalledEventLoop
 from tests.support.simulator.simulated_cluster import elect, leader_of, make_cluster, run
 
@@ -104,3 +105,19 @@ def test_wall_clock_jumps_both_ways_and_the_monotonic_one_does_not() -> None:
     assert max(jumps) > 86_400_000
     assert min(map(abs, jumps)) < 60_000
     assert min(map(abs, jumps)) >= 1000
+
+
+def test_one_node_or_all_at_once_are_shut_down_and_restarted() -> None:
+    cluster = make_cluster(voters=3)
+    elect(cluster)
+    fault, at_once = ShutDown(), set()
+    for seed in range(40):
+        run(cluster, 10_000.0, lambda: len(cluster.running()) == 3)
+        elect(cluster)
+        fault.inject(cluster, Random(seed))
+        at_once.add(sum(machine.stopping for machine in cluster.running()))
+        run(cluster, 1000.0)
+    assert at_once == {1, 3}
+    assert cluster.counters["exits with code 0"] >= 40
+    run(cluster, 10_000.0, lambda: len(cluster.running()) == 3)
+    assert len(cluster.running()) == 3
