@@ -6,18 +6,22 @@ from contextlib import suppress
 from random import Random
 from typing import Final
 
+from quorumd.ids import OffsetAndEpoch
 from quorumd.log.meta_properties import partition_directory
+from quorumd.log.snapshot_file import file_name
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.data_directories import DATA_DIRECTORY
 from quorumd.simulator.faults.base import undisturbed
 
 PARTITION = partition_directory(DATA_DIRECTORY)
 INDEX_SUFFIXES: Final = (".index", ".timeindex")
+FORMATTED: Final = file_name(OffsetAndEpoch(0, 0))
 
 
 class DamagedIndexes:
     """The index files of a stopped node are cut, emptied or removed, or have entries out of range. The node must
-    rebuild them."""
+    rebuild them. So is the snapshot of offset 0 that `kafka-storage` leaves in the directory, once the log has
+    records."""
 
     name = "damaged indexes"
 
@@ -26,13 +30,23 @@ class DamagedIndexes:
 
     def inject(self, cluster: Cluster, random: Random) -> None:
         machine = random.choice(undisturbed(cluster))
+        has_committed = _has_committed(machine)
         cluster.kill(machine.node_id)
         names = machine.disk.list_directory(PARTITION)
+        ignored = (*INDEX_SUFFIXES, FORMATTED) if has_committed else INDEX_SUFFIXES
         for name in names:
-            if name.endswith(INDEX_SUFFIXES) and random.random() < 0.7:
+            if name.endswith(ignored) and random.random() < 0.7:
                 cluster.counters["damaged index files"] += 1
                 random.choice(_DAMAGES)(machine, f"{PARTITION}/{name}", random)
         cluster.restart_later(machine.node_id)
+
+
+def _has_committed(machine: Machine) -> bool:
+    """Whether the first batch of the log is committed and durable, so that the log is never empty again."""
+    first = machine.mirror.batches[:1]
+    node = machine.node
+    committed = node.engine.high_watermark if node is not None else 0
+    return bool(first) and committed >= first[0].end_offset and machine.durable_log.holds(first) == 1
 
 
 def _cut(machine: Machine, path: str, random: Random) -> None:

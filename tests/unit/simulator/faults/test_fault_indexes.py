@@ -7,7 +7,7 @@ from random import Random
 
 from quorumd.log.indexes import SegmentIndexes
 from quorumd.simulator.faults import damaged_indexes
-from quorumd.simulator.faults.damaged_indexes import PARTITION, DamagedIndexes
+from quorumd.simulator.faults.damaged_indexes import FORMATTED, PARTITION, DamagedIndexes
 from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.simulation import Simulation
 from tests.support.simulator.simulated_cluster import elect, make_cluster, run
@@ -64,3 +64,17 @@ def test_damaged_index_is_not_loaded() -> None:
     assert not indexes.load(b"\x7f\xff\xff\xff" * 2, b"", 100)
     assert not indexes.load(b"", b"", 100)
     assert not indexes.load(bytes(7), b"", 100)
+
+
+def test_snapshot_that_kafka_has_formatted_is_not_needed_once_the_log_has_records() -> None:
+    cluster = make_cluster(1, formatted_by_kafka=True)
+    machine = elect(cluster)
+    path = f"{PARTITION}/{FORMATTED}"
+    formatted = machine.disk.contents()[path]
+    for seed in range(12):
+        run(cluster, 1000.0)
+        DamagedIndexes().inject(cluster, Random(seed))
+        assert machine.process is None
+        run(cluster, 5000.0)
+        assert elect(cluster) is machine
+    assert machine.disk.contents().get(path) != formatted
