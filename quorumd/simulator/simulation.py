@@ -293,8 +293,8 @@ class Simulation:
             self._require_settled(self._brokers, deadline)
         while not self._is_whole(core):
             self._wait(deadline, f"nodes {core} did not agree on the committed records")
-        while not self._readiness.all_voters_are_ready(core):
-            self._wait(deadline, f"not all voters among nodes {core} were ready")
+        while text := self._readiness.unready(core):
+            self._wait(deadline, f"not all voters among nodes {core} were ready: {text}")
         self._require_membership(core, self._heap.now_ms + self._options.liveness_ms)
         self._require_clean_state(began_ms, set(self._incarnations(core).items()) & set(incarnations.items()))
         if self._options.idle_interval_ms:

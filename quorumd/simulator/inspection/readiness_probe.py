@@ -6,7 +6,7 @@ from math import inf
 
 from quorumd.ids import ReplicaKey
 from quorumd.node.node import Node
-from quorumd.node.readiness import readiness
+from quorumd.node.readiness import readiness, report
 from quorumd.simulator.checkers.readiness import TOLERANCE, ReadyClaim, ReadyNodesServe
 from quorumd.simulator.cluster import Cluster, Machine
 
@@ -40,13 +40,16 @@ class ReadinessProbe:
                 if claim is not None:
                     self._checker.claimed(claim, voters)
 
-    def all_voters_are_ready(self, node_ids: list[int]) -> bool:
-        """Whether all voters among these nodes report readiness."""
-        nodes = [self._cluster.machines[node_id].node for node_id in node_ids]
-        return all(
-            node is not None and (not node.engine.is_voter or readiness(node.monitor.node_status()).is_ready)
-            for node in nodes
-        )
+    def unready(self, node_ids: list[int]) -> str:
+        """Describe a voter among these nodes that is not ready, "" if there is none."""
+        for node_id in node_ids:
+            node = self._cluster.machines[node_id].node
+            if node is None:
+                return f"node {node_id} is down"
+            status = node.monitor.node_status()
+            if node.engine.is_voter and not readiness(status).is_ready:
+                return f"node {node_id} is {report(status)}"
+        return ""
 
     def _observe_pause(self, machine: Machine) -> None:
         node, process = machine.node, machine.process
