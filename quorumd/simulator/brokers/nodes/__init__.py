@@ -12,6 +12,7 @@ transactional_producer  producers with transactions
 consumers               consumers of partitions, without a group
 groups                  members of consumer groups, of both protocols
 migrating_member        members that leave and return with either protocol
+curious_client          requests about the quorum, and changes of configs that brokers validate
 hanging_transactions    an operator that ends transactions which their coordinator has lost (KIP-664)
 record                  records the actions of producers and consumers for the checkers
 producer_model          the producers of a log, derived from its batches alone

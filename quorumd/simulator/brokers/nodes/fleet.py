@@ -12,6 +12,7 @@ from quorumd.simulator.brokers.checkers.histories import TRANSACTIONS_TOPIC, req
 from quorumd.simulator.brokers.checkers.liveness import missing
 from quorumd.simulator.brokers.nodes.clients import BrokerClient
 from quorumd.simulator.brokers.nodes.consumers import READ_COMMITTED, UNBOUNDED, Consumer
+from quorumd.simulator.brokers.nodes.curious_client import CuriousClient
 from quorumd.simulator.brokers.nodes.hanging_transactions import HangingTransactions
 from quorumd.simulator.brokers.nodes.migrating_member import PROTOCOLS, MigratingMember
 from quorumd.simulator.brokers.nodes.probe import BrokerProbe
@@ -56,6 +57,7 @@ class BrokerNodes(BrokerPopulation):
             *(self._transactional_producer() for _ in range(options.transactional)),
             *(self._member(number) for number in range(options.members)),
             *(self._mover() for _ in range(options.moves_ms > 0)),
+            CuriousClient(self._client("curious")),
         ]
 
     def _client(self, name: str) -> BrokerClient:
