@@ -7,9 +7,12 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from quorumd.ids import METADATA_TOPIC, KafkaUuid
 from quorumd.ports import Transport
 from quorumd.protocol.connection import LARGE_REQUEST, ClientConnection
+from quorumd.protocol.endpoint_type import EndpointType
 from quorumd.protocol.framing import SIZE
+from quorumd.protocol.messages import alter_partition_reassignments_request as moves
 from quorumd.protocol.messages.alter_client_quotas_request import (
     AlterClientQuotasRequest,
     EntityData,
@@ -18,9 +21,12 @@ from quorumd.protocol.messages.alter_client_quotas_request import (
 )
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from quorumd.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from quorumd.protocol.messages.metadata_request import MetadataRequest
+from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from quorumd.protocol.wire import Message
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.environment.event_heap import EventHeap, Process
@@ -31,6 +37,7 @@ NAME: Final = "impolite"
 COUNTS: Final = (1, 2, 5, 5, 30, 30, 200, 1100)
 """Number of requests sent at once; more than a thousand may not wait for a response."""
 BROKER: Final = 4
+TOPIC: Final = 2
 TIMEOUT_MS: Final = 2000
 _STRANGER: Final = EntryData([EntityData("user", "impolite")], [OpData("producer_byte_rate", 1.0, False)])
 _REQUESTS: Final[tuple[tuple[Message, int], ...]] = (
@@ -48,7 +55,41 @@ _LIMITS: Final = (
     (EntityData("client-id", NAME), "controller_mutation_rate", 0.5),
 )
 """Quotas that the client sets for itself."""
-_LARGE: Final = (DescribeConfigsRequest([DescribeConfigsResource(BROKER, "", None)] * 3), 4)
+_MANY: Final = 300
+"""More items than a node handles at once."""
+_VERY_MANY: Final = 1100
+_OWN: Final = [DescribeConfigsResource(BROKER, str(number), None) for number in range(1, 8)]
+"""Configs of brokers, one of which may be the node itself."""
+_NAMES: Final = [f"impolite-{number}" for number in range(_VERY_MANY)]
+_LARGE: Final[tuple[tuple[Message, int], ...]] = (
+    (DescribeConfigsRequest([DescribeConfigsResource(BROKER, "", None)] * 3), 4),
+    (DescribeConfigsRequest([*_OWN, *(DescribeConfigsResource(TOPIC, name) for name in _NAMES[:_MANY])]), 4),
+    (CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in _NAMES], TIMEOUT_MS, True), 7),
+    (DeleteTopicsRequest([DeleteTopicState(name) for name in _NAMES], [], TIMEOUT_MS), 6),
+    (DeleteTopicsRequest([], _NAMES[:_MANY], TIMEOUT_MS), 5),
+    (
+        moves.AlterPartitionReassignmentsRequest(
+            TIMEOUT_MS,
+            True,
+            [
+                moves.ReassignableTopic(
+                    "impolite", [moves.ReassignablePartition(n, [1]) for n in range(_MANY)]
+                ),
+            ],
+        ),
+        1,
+    ),
+)
+"""Large requests without an effect."""
+_CONTROLLERS: Final = (DescribeClusterRequest(False, int(EndpointType.CONTROLLER)), 1)
+"""The request after which a node treats its sender as a client of the controller, and forwards nothing for it."""
+_UNKNOWN_VOTER: Final = 9998, KafkaUuid(bytes(15) + b"\x01")
+_OF_CONTROLLER: Final[tuple[tuple[Message, int], ...]] = (
+    (DescribeQuorumRequest([TopicData(METADATA_TOPIC, [PartitionData(0)])]), 1),
+    (DescribeQuorumRequest([TopicData(METADATA_TOPIC, [PartitionData(0)])]), 2),
+    (RemoveRaftVoterRequest(None, *_UNKNOWN_VOTER), 0),
+    (RemoveRaftVoterRequest("another cluster", *_UNKNOWN_VOTER), 0),
+)
 
 
 def _damaged(count: int) -> bytes:
@@ -127,10 +168,12 @@ class ImpoliteConnection:
             return
         random = self._random
         requests = [random.choice(_REQUESTS) for _ in range(random.choice(COUNTS))]
-        if random.random() < 0.1:
-            requests[-1] = _LARGE
+        if random.random() < 0.25:
+            requests[:2] = [_CONTROLLERS, random.choice((*_OF_CONTROLLER, *_REQUESTS))]
+        if random.random() < 0.15:
+            requests.append(random.choice(_LARGE))
         if random.random() < 0.3:
-            requests[0] = (_limit(random.choice(_LIMITS), random.random() < 0.4), 1)
+            requests.append((_limit(random.choice(_LIMITS), random.random() < 0.4), 1))
         data = b"".join(self._connection.request(*each)[1] for each in requests)
         self._counters["impolite: requests"] += len(requests)
         if self._ends_with_garbage:

@@ -10,7 +10,16 @@ from quorumd.errors import MalformedMessage
 from quorumd.node.sessions.server_session import ELEMENTS_AT_ONCE
 from quorumd.protocol.connection import LARGE_REQUEST, read_request
 from quorumd.protocol.messages.create_topics_request import CreateTopicsRequest
-from quorumd.simulator.workload.impolite_client import ImpoliteClient, _damaged
+from quorumd.protocol.wire import Message
+from quorumd.simulator.environment.event_heap import Process
+from quorumd.simulator.workload.impolite_client import (
+    _CONTROLLERS,
+    _LARGE,
+    _OF_CONTROLLER,
+    ImpoliteClient,
+    _damaged,
+)
+from quorumd.simulator.workload.request_connection import RequestConnection
 from tests.support.simulator.simulated_cluster import elect, make_cluster, run
 
 
@@ -38,3 +47,24 @@ def test_damaged_requests_are_found_at_once_or_in_steps(count: int, is_begun: bo
         assert not request.is_whole
     with pytest.raises(MalformedMessage):
         request.continue_decoding(count)
+
+
+@pytest.mark.parametrize("is_of_controller", [False, True])
+def test_large_requests_have_a_response_from_every_node_and_no_effect(is_of_controller: bool) -> None:
+    cluster = make_cluster(3)
+    leader = elect(cluster)
+    assert leader.node is not None
+    before = leader.node.state_machine.image.hash
+    for machine in cluster.running():
+        for request in (*_LARGE, *_OF_CONTROLLER):
+            responses: list[Message | None] = []
+            first = _CONTROLLERS if is_of_controller else request
+            link = RequestConnection("client", *first, responses.append)
+            cluster.network.host("10.0.9.9", Process("client")).connect(machine.host, machine.port, link)
+            run(cluster, 20_000.0, lambda responses=responses: bool(responses))
+            if is_of_controller:
+                link.send(*request, responses.append)
+                run(cluster, 20_000.0, lambda responses=responses: len(responses) == 2)
+            assert None not in responses
+            link.abandon()
+    assert leader.node.state_machine.image.hash == before
