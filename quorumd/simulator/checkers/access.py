@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from quorumd.errors import ErrorCode
+from quorumd.ids import METADATA_TOPIC
 from quorumd.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest
 from quorumd.protocol.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
 from quorumd.protocol.messages.create_acls_request import CreateAclsRequest
@@ -29,7 +30,7 @@ ANY: Final = 1
 TOPIC, GROUP, CLUSTER = 2, 3, 4
 MATCH, LITERAL, PREFIXED = 2, 3, 4
 DENY, ALLOW = 2, 3
-ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE = range(2, 9)
+ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION = range(2, 10)
 DESCRIBE_CONFIGS, ALTER_CONFIGS = 10, 11
 CLUSTER_NAME: Final = "kafka-cluster"
 IMPLIED_BY: Final = {DESCRIBE: (READ, WRITE, DELETE, ALTER), DESCRIBE_CONFIGS: (ALTER_CONFIGS,)}
@@ -254,6 +255,9 @@ class AccessIsAsGranted:
             questions = [question._replace(operation=DESCRIBE)]
         if question.kind == TOPIC and question.operation in (CREATE, DELETE):
             questions.append(question._replace(kind=CLUSTER, name=CLUSTER_NAME))
+        if question.name == METADATA_TOPIC:
+            # Nodes find the leader with this request.
+            questions.append(question._replace(operation=CLUSTER_ACTION, kind=CLUSTER, name=CLUSTER_NAME))
         decided = [self._decide(each, requested_ms) for each in questions]
         return {
             verdict

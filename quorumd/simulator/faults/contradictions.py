@@ -28,6 +28,7 @@ from quorumd.protocol.messages.snapshot_header_record import SnapshotHeaderRecor
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
+from quorumd.protocol.messages.voters_record import KRaftVersionFeature, Voter, VotersRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
 from quorumd.protocol.wire import Message
@@ -57,6 +58,7 @@ CONTRADICTIONS: Final[tuple[tuple[Message, ...], ...]] = (
     (RemoveAccessControlEntryRecord(_ID),),
 )
 """Records of which the last one contradicts the others."""
+INVALID_VOTERS: Final = ((), (1, 1), (-1, 2))
 NO_RECORDS: Final = (b"", b"\x01", b"\x02\x03\x00", b"\x01\x02\x00\x7f")
 """Values of data records that are not frames of metadata records."""
 
@@ -67,6 +69,8 @@ def draw_contradiction(random: Random, epoch: int) -> Mapping[str, bytes]:
     frames = [frame_of(record) for record in random.choice(CONTRADICTIONS)]
     if random.random() < 0.15:
         frames = [frame_of(_TOPIC), random.choice(NO_RECORDS)]
+    if way == 0 and random.random() < 0.2:
+        return _files(epoch, b"".join(_parts(epoch, [])), _voters(epoch, random.choice(INVALID_VOTERS)))
     if way == 0:
         return log_files(epoch, [], frames)
     if way == 1:
@@ -101,6 +105,11 @@ def frame_of(record: Message) -> bytes:
 
 def _control(offset: int, epoch: int, message: ControlMessage) -> bytes:
     return encode_control_batch(offset, epoch, 1, [encode_control(message)])
+
+
+def _voters(epoch: int, ids: Sequence[int]) -> bytes:
+    voters = [Voter(id, kraft_version_feature=KRaftVersionFeature(0, 1)) for id in ids]
+    return _control(OFFSET, epoch, VotersRecord(0, voters))
 
 
 def _parts(epoch: int, frames: Sequence[bytes]) -> list[bytes]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from quorumd.ids import METADATA_TOPIC, ZERO_UUID, KafkaUuid
 from quorumd.protocol.config_resource_type import ConfigResourceType
+from quorumd.protocol.endpoint_type import EndpointType
 from quorumd.protocol.messages import alter_client_quotas_request as quotas
 from quorumd.protocol.messages import alter_partition_reassignments_request as moves
 from quorumd.protocol.messages import alter_user_scram_credentials_request as scram
@@ -23,6 +24,7 @@ from quorumd.protocol.messages.describe_client_quotas_request import (
     ComponentData,
     DescribeClientQuotasRequest,
 )
+from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from quorumd.protocol.messages.describe_topic_partitions_request import (
     DescribeTopicPartitionsRequest,
@@ -79,7 +81,7 @@ QUOTAS: Final = (("producer_byte_rate", 1), ("consumer_byte_rate", 1), ("control
 SCRAM_MECHANISMS: Final = (1, 2)
 STRANGER: Final = "User:stranger"
 UNKNOWN_NODE: Final = 9998
-VARIANTS: Final = 8
+VARIANTS: Final = 9
 """Requests that need the same right, at most."""
 
 
@@ -94,8 +96,10 @@ class AccessRequests:
         """Draw a request of a client."""
         kind = self._random.choice((TOPIC, GROUP, GROUP, CLUSTER))
         operation = self._random.choice(OPERATIONS[kind])
-        variant = self._random.randrange(VARIANTS)
-        return Question(*client, operation, kind, self._name(kind, now_ms), variant)
+        variant, name = self._random.randrange(VARIANTS), self._name(kind, now_ms)
+        if (operation, variant) == (access.DESCRIBE, 1) and kind == TOPIC:
+            name = METADATA_TOPIC
+        return Question(*client, operation, kind, name, variant)
 
     def _name(self, kind: int, now_ms: float) -> str:
         if kind == CLUSTER:
@@ -225,6 +229,7 @@ CHANGES: Final[tuple[tuple[Message, int], ...]] = (
     (scram.AlterUserScramCredentialsRequest([scram.ScramCredentialDeletion("stranger", 1)], []), 0),
     (RemoveRaftVoterRequest(None, UNKNOWN_NODE, KafkaUuid(bytes(15) + b"\x01")), 0),
     (CreateAclsRequest([_INVALID_ACL]), 3),
+    (DescribeClusterRequest(False, int(EndpointType.CONTROLLER)), 1),
 )
 """Requests that change the cluster if it has what they name. The first one changes nothing, and succeeds."""
 DESCRIPTIONS: Final[tuple[tuple[Message, int], ...]] = (

@@ -83,7 +83,7 @@ class ClusterReads:
         if random.random() < 0.2:
             version = random.choice((0, version))
             return Read(MetadataRequest([] if version == 0 or random.random() < 0.5 else None), version)
-        names = self._names() + [METADATA_TOPIC] * (random.random() < 0.3)
+        names = self._names() + [METADATA_TOPIC] * random.choice((0, 0, 1, 2))
         return Read(MetadataRequest([MetadataRequestTopic(name=name) for name in names]), version)
 
     def _page(self) -> Read:

@@ -3,6 +3,7 @@
 import pytest
 
 from quorumd.errors import ErrorCode
+from quorumd.ids import METADATA_TOPIC
 from quorumd.protocol.messages import alter_client_quotas_request as quotas
 from quorumd.protocol.messages import describe_client_quotas_response as described_quotas
 from quorumd.protocol.messages.alter_client_quotas_response import AlterClientQuotasResponse, EntryData
@@ -325,3 +326,12 @@ def test_only_confirmed_successes_are_decisions_of_the_leader() -> None:
     checker.decided(QUESTION, REFUSED, 5.0)
     with pytest.raises(InvariantViolation):
         checker.decided(Question(*AMY, ALTER, TOPIC, "t"), CreateTopicsResponse(0, []), 5.0)
+
+
+def test_nodes_of_the_cluster_may_request_the_metadata_log() -> None:
+    checker = AccessIsAsGranted()
+    question = Question(*AMY, DESCRIBE, TOPIC, METADATA_TOPIC)
+    created(checker, Entry(CLUSTER, CLUSTER_NAME, LITERAL, "User:amy", "*", DESCRIBE, ALLOW), 10.0)
+    assert checker.verdicts(question, 20.0) == {False}
+    created(checker, Entry(CLUSTER, CLUSTER_NAME, LITERAL, "User:amy", "*", access.ALL, ALLOW), 30.0)
+    assert checker.verdicts(question, 40.0) == {True}
