@@ -414,7 +414,9 @@ class Cluster:
             self._format_all_like_kafka(voters)
             return
         for machine in self.machines.values():
-            named = founders if machine in voters and self.options.initial_controllers else None
+            # Every second observer is formatted with --no-initial-controllers.
+            others: list[Founder] | None = [] if machine.node_id % 2 else None
+            named = (founders if machine in voters else others) if self.options.initial_controllers else None
             data_directories.format_durably(machine, None, named, bootstrap)
 
     def _format_all_like_kafka(self, voters: Sequence[Machine]) -> None:
