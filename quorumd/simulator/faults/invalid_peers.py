@@ -68,7 +68,8 @@ def _vote(random: Random, node: Node, below: int) -> Refused:
     if below and random.random() < 0.5:
         key, last = ReplicaKey(below, key.directory_id), OffsetAndEpoch(0, 0)
     request = VoteRequest(epoch, key, ReplicaKey(node.settings.node_id), last, random.random() < 0.5)
-    return Refused(vote_to_wire(request, None, VOTE_VERSION), VOTE_VERSION)
+    version = VOTE_VERSION - (not request.pre_vote and random.random() < 0.3)
+    return Refused(vote_to_wire(request, None, version), version)
 
 
 def _begin(random: Random, node: Node, below: int) -> Refused:
@@ -82,7 +83,8 @@ def _end(random: Random, node: Node, below: int) -> Refused:
     """The resignation of a leader whose id or epoch is out of range."""
     leader_id, epoch = random.choice(((below or PEER_ID, node.engine.epoch), (PEER_ID, below)))
     request = EndEpochRequest(leader_id, epoch, leader_id, ())
-    return Refused(end_to_wire(request, None, ANNOUNCEMENT_VERSION, ()), ANNOUNCEMENT_VERSION)
+    version = ANNOUNCEMENT_VERSION - (random.random() < 0.3)
+    return Refused(end_to_wire(request, None, version, ()), version)
 
 
 def _fetch(random: Random, node: Node, below: int) -> Refused:
@@ -102,7 +104,8 @@ def _snapshot(random: Random, node: Node, below: int) -> Refused:
     snapshot = node.log.snapshots.latest or OffsetAndEpoch(1, 1)
     position = random.choice((below, BEYOND_ANY_SNAPSHOT)) if below else 0
     request = SnapshotRequest(_key(random), node.engine.epoch, snapshot, position, 1000)
-    return Refused(snapshot_request_to_wire(request, None, SNAPSHOT_VERSION), SNAPSHOT_VERSION)
+    version = SNAPSHOT_VERSION - (random.random() < 0.3)
+    return Refused(snapshot_request_to_wire(request, None, version), version)
 
 
 def _of_other_partitions(random: Random, valid: Refused) -> Refused:
