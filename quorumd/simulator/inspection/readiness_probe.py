@@ -6,11 +6,13 @@ from math import inf
 
 from quorumd.ids import ReplicaKey
 from quorumd.node.node import Node
-from quorumd.node.readiness import readiness, report
+from quorumd.node.readiness import NodeStatus, readiness, report
+from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.checkers.readiness import TOLERANCE, ReadyClaim, ReadyNodesServe
 from quorumd.simulator.cluster import Cluster, Machine
 
 PROBE_EVERY_MS = 40.0
+REPORTS = "nodes that are not ready say so"
 
 
 class ReadinessProbe:
@@ -22,6 +24,8 @@ class ReadinessProbe:
         self._next_ms = 0.0
         self._resumed_ms: dict[int, float] = {}
         """The end of each node's last pause of more than half a fetch timeout."""
+        self._unready: set[int] = set()
+        """The nodes that were not ready when last polled."""
 
     def look(self) -> None:
         """Check the nodes after an event. Raises InvariantViolation."""
@@ -77,10 +81,19 @@ class ReadinessProbe:
             process is not None and not machine.exiting and process.busy_until_ms <= self._cluster.heap.now_ms
         )
 
+    def _read_report(self, node_id: int, node_status: NodeStatus) -> None:
+        """Check the report of a node that has become unready. Raises InvariantViolation."""
+        if node_id not in self._unready:
+            self._unready.add(node_id)
+            if not report(node_status).startswith("not ready: "):
+                raise InvariantViolation(REPORTS, f"node {node_id}: {report(node_status)}")
+
     def _claim(self, machine: Machine, node: Node) -> ReadyClaim | None:
         node_status = node.monitor.node_status()
         if not readiness(node_status).is_ready:
+            self._read_report(machine.node_id, node_status)
             return None
+        self._unready.discard(machine.node_id)
         cluster = self._cluster
         now_ms, leader_id = cluster.heap.now_ms, node_status.leader_id
         contact_age_ms = 0.0
