@@ -48,6 +48,12 @@ _REQUESTS: Final[tuple[tuple[Message, int], ...]] = (
     (MetadataRequest([]), 12),
     (AlterClientQuotasRequest([_STRANGER], True), 1),
     (DescribeConfigsRequest([DescribeConfigsResource(BROKER, "", ["log.retention.ms"])]), 4),
+    (
+        DescribeConfigsRequest(
+            [DescribeConfigsResource(BROKER, str(number), None) for number in range(1, 8)]
+        ),
+        2,
+    ),
 )
 """Requests without an effect."""
 _LIMITS: Final = (
@@ -66,7 +72,7 @@ _LARGE: Final[tuple[tuple[Message, int], ...]] = (
     (DescribeConfigsRequest([*_OWN, *(DescribeConfigsResource(TOPIC, name) for name in _NAMES[:_MANY])]), 4),
     (CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in _NAMES], TIMEOUT_MS, True), 7),
     (DeleteTopicsRequest([DeleteTopicState(name) for name in _NAMES], [], TIMEOUT_MS), 6),
-    (DeleteTopicsRequest([], _NAMES[:_MANY], TIMEOUT_MS), 5),
+    (DeleteTopicsRequest([], _NAMES[:_MANY] + _NAMES[:1] * 3, TIMEOUT_MS), 5),
     (
         moves.AlterPartitionReassignmentsRequest(
             TIMEOUT_MS,
