@@ -59,10 +59,11 @@ def _partition(directory: str, files: Mapping[str, bytes], pattern: re.Pattern[s
 
 
 def _log(files: Mapping[str, bytes], cache: BatchCache, committed: Sequence[Record]) -> NodeLog:
-    log = NodeLog(cache)
+    log, end = NodeLog(cache), -1
     for name in sorted(name for name in files if name.endswith(SEGMENT)):
-        data = files[name]
-        if log.records and int(name.removesuffix(SEGMENT)) > len(log.records):
+        data, base_offset = files[name], int(name.removesuffix(SEGMENT))
+        # The first segment may begin anywhere, others where the one before ends, even if that is empty.
+        if 0 <= end < base_offset:
             break
         found = scan(data, Ascending())
         for batch in found.headers:
@@ -70,4 +71,5 @@ def _log(files: Mapping[str, bytes], cache: BatchCache, committed: Sequence[Reco
                 log.add(data, batch, committed)
         if any(data[found.end :]):
             break
+        end = max(base_offset, len(log.records))
     return log
