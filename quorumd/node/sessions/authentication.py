@@ -31,8 +31,7 @@ logger = logging.getLogger("quorumd.connections")
 MIN_REAUTHENTICATION_MS: Final = 1000.0
 """A re-authentication sooner than this is rejected, as by Kafka."""
 MAX_REASONS: Final = 8
-"""Reasons of failures that are distinguished in the log within an interval; clients choose some of them."""
-"""Failed authentications are logged at most once per interval, with their count."""
+"""Reasons of failures that are logged, once each per interval with their count; clients choose some of them."""
 _OPEN_APIS: Final = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
