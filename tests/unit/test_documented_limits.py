@@ -20,6 +20,7 @@ from quorumd.broker.coordinator.large_members import (
 from quorumd.broker.coordinator.shards import EXPIRED_PER_SLICE
 from quorumd.broker.coordinator.transactions import CHANGED_AT_ONCE
 from quorumd.broker.log.compaction import MAX_KEYS as MAX_COMPACTED_KEYS
+from quorumd.broker.log.producer_state import MAX_PRODUCERS
 from quorumd.broker.log.records import MAX_DECOMPRESSED_BYTES, MAX_RECORDS
 from quorumd.broker.log.validation import MAX_BYTES_WITH_KEYS, MAX_RECORDS_WITH_KEYS
 from quorumd.controller.config_requests import MAX_CONFIGS
@@ -59,6 +60,7 @@ NUMERALS = {4: "four", 8: "eight"}
 @pytest.mark.parametrize(
     "sentence",
     [
+        f"A log remembers {MAX_PRODUCERS:,} producers without open transactions",
         f"no request raises the epoch by more than {MAX_EPOCH_STEP:,}",
         f"limited to one per kind in {INTERVAL_MS / 1000:.0f} s",
         f"a bounded number of requests (at most {ITERATION_MS:.0f} ms), received bytes, accepted connections "

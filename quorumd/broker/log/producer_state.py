@@ -7,6 +7,7 @@ idempotent producer has at most five batches in flight, so the last five are eno
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from quorumd.broker.log.transaction_marker import TransactionMarker
@@ -15,6 +16,10 @@ from quorumd.errors import ErrorCode, RequestError
 from quorumd.protocol.batch_header import MAX_SEQUENCE, NO_PRODUCER, NO_TIMESTAMP, BatchHeader
 
 REMEMBERED_BATCHES = 5
+MAX_PRODUCERS = 5_000
+"""Producers of a partition that are remembered: clients choose their ids. A producer that is forgotten can go on."""
+_EXAMINED_PRODUCERS = 100
+"""Producers among which one without an open transaction is forgotten: those with one need a transactional id."""
 NO_OFFSET = -1
 NO_PRODUCER_EPOCH = -1
 MAX_PRODUCER_EPOCH = 2**15 - 1
@@ -81,7 +86,7 @@ class ProducerEntry:
 
 
 class ProducerStates:
-    """The producer state of a log. `entries` is keyed by producer id."""
+    """The producer state of a log. `entries` is keyed by producer id; the producer of the last batch comes last."""
 
     __slots__ = ("_open", "_unreplicated", "entries")
 
@@ -176,9 +181,12 @@ class ProducerStates:
             return None
         if batch.is_control and marker is None:
             return None  # Compaction removed the marker.
-        entry = self.entries.get(batch.producer_id)
+        entry = self.entries.pop(batch.producer_id, None)
         if entry is None:
-            entry = self.entries[batch.producer_id] = ProducerEntry(batch.producer_id)
+            entry = ProducerEntry(batch.producer_id)
+            if len(self.entries) >= MAX_PRODUCERS:
+                self._forget_one()
+        self.entries[batch.producer_id] = entry
         if entry.epoch != batch.producer_epoch:
             entry.batches.clear()
             entry.epoch = batch.producer_epoch
@@ -200,6 +208,13 @@ class ProducerStates:
             entry.transaction_start = batch.base_offset
             self._open[batch.base_offset] = batch.producer_id
         return None
+
+    def _forget_one(self) -> None:
+        """Forget the producer without an open transaction that has been idle for longest."""
+        for entry in islice(self.entries.values(), _EXAMINED_PRODUCERS):
+            if entry.transaction_start == NO_OFFSET:
+                del self.entries[entry.producer_id]
+                return
 
     def _end_transaction(
         self, entry: ProducerEntry, offset: int, marker: TransactionMarker
