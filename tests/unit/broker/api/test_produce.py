@@ -180,6 +180,9 @@ def test_keys_of_a_compacted_topic(cluster: SimulatedBrokers) -> None:
         assert client.produce(keyed, topic="compacted").base_offset == 2 * codec
         assert client.produce(keyless, topic="compacted").error_code == ErrorCode.INVALID_RECORD
         assert client.produce(keyless).error_code == 0
+        damaged = keyed[:-1] + bytes((keyed[-1] ^ 1,))
+        refused = client.produce(damaged, topic="compacted")
+        assert (refused.error_code, refused.record_errors) == (ErrorCode.CORRUPT_MESSAGE, [])
 
 
 @pytest.mark.parametrize(("limit", "named"), [(10, [[1, 3], [0]]), (2, [[1, 3], []])])

@@ -113,8 +113,9 @@ def test_timeout_of_a_transaction_has_bounds(coordinator: Coordinator) -> None:
 
 
 def test_producer_that_the_coordinator_does_not_know_is_fenced(coordinator: Coordinator) -> None:
-    producer = begun(coordinator)
     unknown = ProducerResult(ErrorCode.NONE, *OTHER)
+    assert coordinator.end(unknown) == ProducerResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    producer = begun(coordinator)
     assert coordinator.init(expected=OTHER) == ProducerResult(ErrorCode.PRODUCER_FENCED)
     assert coordinator.verify(unknown) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert coordinator.add(unknown) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
