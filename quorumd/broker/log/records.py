@@ -20,13 +20,17 @@ SNAPPY = 2
 LZ4 = 3
 ENCODABLE = (0, GZIP)
 """Codecs with an encoder and a native decoder."""
-GZIP_FORMAT = 16 + zlib.MAX_WBITS
-_GZIP_BYTES_PER_STEP = 64 * 1024
+_GZIP_FORMAT = 16 + zlib.MAX_WBITS
+GZIP_BYTES_PER_STEP = 64 * 1024
 MAX_DECOMPRESSED_BYTES = 16 * 1024 * 1024
 """A batch that is larger when decompressed is treated as if its codec had no decoder: a megabyte can become a
 gigabyte."""
 MAX_RECORDS = 100_000
 """A batch with more records is treated so too: each takes 220 bytes while it is compacted."""
+
+
+class NotDecoded(Exception):
+    """The codec has no decoder, or the records are incomplete or exceed the limit."""
 
 
 class RecordSpan(NamedTuple):
@@ -98,20 +102,36 @@ def decompress_in_steps(data: bytes, batch: BatchHeader, limit: int) -> Generato
         return (yield from decompress_lz4(payload, limit))
     if batch.codec != GZIP:
         return None
-    decoder = zlib.decompressobj(GZIP_FORMAT)
     pieces: list[bytes] = []
+    try:
+        for piece in gzip_pieces(data, batch, limit):
+            pieces.append(piece)
+            yield
+    except NotDecoded:
+        return None
+    return b"".join(pieces)
+
+
+def gzip_pieces(data: bytes, batch: BatchHeader, limit: int) -> Iterator[bytes]:
+    """Yield the uncompressed records of a gzip batch in pieces of at most GZIP_BYTES_PER_STEP.
+
+    Raises MalformedMessage, NotDecoded.
+    """
+    position, end = batch.position + HEADER_SIZE, batch.position + batch.size
+    decoder = zlib.decompressobj(_GZIP_FORMAT)
     size = 0
-    while size <= limit and not decoder.eof:
+    while not decoder.eof:
+        given = decoder.unconsumed_tail or data[position : min(position + GZIP_BYTES_PER_STEP, end)]
+        if not decoder.unconsumed_tail:
+            position += len(given)
         try:
-            pieces.append(decoder.decompress(payload, _GZIP_BYTES_PER_STEP))
+            piece = decoder.decompress(given, GZIP_BYTES_PER_STEP)
         except zlib.error as fault:
             raise MalformedMessage(f"batch at offset {batch.base_offset}: invalid gzip: {fault}") from None
-        if not pieces[-1] and not decoder.eof:
-            return None
-        size += len(pieces[-1])
-        payload = decoder.unconsumed_tail
-        yield
-    return b"".join(pieces) if size <= limit else None
+        size += len(piece)
+        if size > limit or not (piece or given or decoder.eof):
+            raise NotDecoded
+        yield piece
 
 
 def all_records(data: bytes, batch: BatchHeader) -> tuple[bytes, list[RecordSpan]] | None:
@@ -130,7 +150,7 @@ def compressed(payload: bytes, codec: int) -> bytes:
     """Compress records with a codec of ENCODABLE."""
     if codec == 0:
         return payload
-    encoder = zlib.compressobj(wbits=GZIP_FORMAT)
+    encoder = zlib.compressobj(wbits=_GZIP_FORMAT)
     return encoder.compress(payload) + encoder.flush()
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Final, NamedTuple
 
 from quorumd.broker.log.data_segment import DataSegment
-from quorumd.broker.log.record_stream import NotDecoded, read_records
+from quorumd.broker.log.record_stream import read_records
+from quorumd.broker.log.records import NotDecoded
 from quorumd.errors import MalformedMessage
 from quorumd.log.batch_windows import Window
 from quorumd.protocol.batch_header import NO_TIMESTAMP, BatchHeader

@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Final
 
 from quorumd.broker.log import PartitionLogSettings
-from quorumd.broker.log.record_stream import NotDecoded, read_records
-from quorumd.broker.log.records import ENCODABLE
+from quorumd.broker.log.record_stream import read_records
+from quorumd.broker.log.records import ENCODABLE, NotDecoded
 from quorumd.errors import ErrorCode, MalformedMessage, RequestError
 from quorumd.protocol.batch_header import (
     ATTRIBUTES_LOW_BYTE,

@@ -6,13 +6,8 @@ import tracemalloc
 
 import pytest
 
-from quorumd.broker.log.record_stream import (
-    GZIP_BYTES_PER_STEP,
-    RECORDS_PER_STEP,
-    NotDecoded,
-    RecordStart,
-    read_records,
-)
+from quorumd.broker.log.record_stream import RECORDS_PER_STEP, RecordStart, read_records
+from quorumd.broker.log.records import GZIP_BYTES_PER_STEP, NotDecoded
 from quorumd.errors import MalformedMessage
 from quorumd.protocol.batch_header import HEADER_SIZE, encode_header, read_header
 from tests.support.log.data_batches import Record, produced
