@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from quorumd.config.setting import INTERNAL
 from quorumd.config.settings import BROKER_ONLY_FIELDS, Settings, keys_of
 from quorumd.controller.config_table import BROKER_CONFIGS
 
 
-def given_configs(settings: Settings, given: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+def given_configs(
+    settings: Settings, field_of_key: Mapping[str, str], given: Iterable[tuple[str, str]]
+) -> tuple[tuple[str, str], ...]:
     """Keys of the properties file with their values, which are `given` as text."""
-    field_of_key = {key: field for field in Settings.model_fields for key in keys_of(field)}
     return tuple((key, _number(getattr(settings, field_of_key[key])) or text) for key, text in given)
 
 

@@ -126,7 +126,7 @@ class _Loader:
             and not _SECRET.search(given.key)
         )
         described = {
-            "properties": given_configs(settings, public),
+            "properties": given_configs(settings, self._field_of_key, public),
             "default_properties": default_configs(settings),
         }
         return settings.model_copy(update=described | {"file_warnings": self._file_warnings()})

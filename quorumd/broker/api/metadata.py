@@ -63,7 +63,7 @@ class MetadataApis:
     # Metadata
 
     def metadata(self, session: Session, request: Request[MetadataRequest]) -> None:
-        """Describe brokers and topics, in slices if there are many. It waits until new topics are served."""
+        """Describe brokers and topics, in slices if there are many, once new topics are served."""
         requested = request.message.topics
         entries: Callable[[], Iterator[TopicEntry | None]]
         missing: dict[str, NewTopic] = {}

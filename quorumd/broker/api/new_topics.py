@@ -17,8 +17,6 @@ from quorumd.protocol.messages.metadata_request import MetadataRequestTopic
 MAX_WAIT_MS: Final = 500.0
 FIRST_CHECK_MS: Final = 1.0
 """The delay of the first check; it doubles with every further check."""
-
-
 MAX_OPENING: Final = 1000
 """If more partitions are being opened, or more topics requested, responses wait only for topics that they create."""
 

@@ -9,7 +9,7 @@ from quorumd.controller.effective_configs import ConfigSource, EffectiveConfig, 
 from quorumd.node.settings import NodeSettings
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages import describe_configs_response
-from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest
+from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from quorumd.protocol.messages.describe_configs_response import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
@@ -22,33 +22,40 @@ class OwnConfigs:
 
     def __init__(self, settings: NodeSettings) -> None:
         self._resource: Final = (int(ConfigResourceType.BROKER), str(settings.node_id))
-        self._layers: tuple[tuple[ConfigSource, dict[str, str | None]], ...] = (
+        self._configs = merge_layers(
+            BROKER_CONFIGS,
             (ConfigSource.STATIC_BROKER, dict(settings.static_configs)),
             (ConfigSource.DEFAULT, dict(settings.default_configs)),
         )
 
     def are_named(self, message: DescribeConfigsRequest) -> bool:
         """Whether the request names this node."""
-        return any((each.resource_type, each.resource_name) == self._resource for each in message.resources)
+        return self._requested(message) is not None
 
     def add_to(self, message: DescribeConfigsRequest, response: DescribeConfigsResponse) -> None:
         """Add the configs that the request wants to the response of the leader, unless that refuses to describe this
         node. Configs of the leader take precedence, and get the others as synonyms."""
-        wanted: dict[tuple[int, str], frozenset[str] | None] = {
-            (each.resource_type, each.resource_name): (
-                None if each.configuration_keys is None else frozenset(each.configuration_keys)
-            )
-            for each in message.resources
-        }
+        requested = self._requested(message)
+        if requested is None:
+            return
+        keys = requested.configuration_keys
+        names = None if keys is None else frozenset(keys)
         for result in response.results:
             if (result.resource_type, result.resource_name) == self._resource and not result.error_code:
-                self._extend(result, wanted.get(self._resource), message.include_synonyms)
+                self._extend(result, names, message.include_synonyms)
+
+    def _requested(self, message: DescribeConfigsRequest) -> DescribeConfigsResource | None:
+        """The part of the request that names this node."""
+        for each in message.resources:
+            if (each.resource_type, each.resource_name) == self._resource:
+                return each
+        return None
 
     def _extend(
         self, result: DescribeConfigsResult, names: frozenset[str] | None, with_synonyms: bool
     ) -> None:
         found = {entry.name: entry for entry in result.configs}
-        for config in merge_layers(BROKER_CONFIGS, *self._layers):
+        for config in self._configs:
             if names is not None and config.name not in names:
                 continue
             own = entry_of(config, with_synonyms)
